@@ -37,7 +37,7 @@ WAITING = ("--wait", "--follow", "--dry-run", "--quiet", "--json")
 # Commands that are not run, with the reason; of those of trainyard the arguments are checked.
 ONLY_PARSED = {
     "trainyard upload": "needs an Artifact Registry repository; test_registry.py runs it",
-    "trainyard step": "needs a run with a training; whole_runs/test_step.py runs it",
+    "trainyard step": "needs a run with a training; whole_runs/test_plan.py runs it",
     "trainyard runs resume": "needs an interrupted training; test_resume.py runs it",
     "trainyard jobs evaluate": "needs a training; test_jobs_submit.py runs it",
     "trainyard tune": "trains many times; test_tune.py runs it",

@@ -1,4 +1,4 @@
-"""Calls from Python that start no run; test_shadowed_project.py in tests/whole_runs does."""
+"""Calls from Python that start no run; test_own_folder.py in tests/whole_runs does."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A home without data, where a module has no other."""
+"""A home with tiny images, whose service runs already."""
 
 import pytest
 
@@ -6,8 +6,7 @@ from tests.support.processes.whole_runs import Home
 
 
 @pytest.fixture
-def home(tmp_path):
-    (tmp_path / "data").mkdir()
-    home = Home(tmp_path / "home", tmp_path / "data")
+def home(tmp_path, tiny_mnist):
+    home = Home(tmp_path / "home", tiny_mnist(num_train=64, num_test=200))
     with home.serving():
         yield home

@@ -45,6 +45,7 @@ def night(home, tmp_path, taxi_rows, write_csv):
                 "thresholds.auc": 0,
                 "thresholds.accuracy": 0,
                 "gate.baseline": "none",
+                "gate.folds": 0,
                 "gate.min_gain": -2,
                 "keep_endpoint": True,
                 **parameters,

@@ -5,19 +5,17 @@ those of docs/your-own.md, as `trainyard new` writes it, docs/choosing.md and do
 import json
 import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import CHOOSING, RETRAINING, YOUR_OWN, commands_of, files_of
-from tests.support.processes.everything import EVERYTHING
+from tests.support.processes.whole_runs import Home, ended
 from tools.outputs import CODES, is_like, print_again
-from vertex_local.tests.support.forks import forks_with
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -57,20 +55,26 @@ def dense(units):
     return keras.layers.Dense(units, activation="relu")
 """
 RUN = """\
-prepare: {files: [data/customers.csv]}
-train: {epochs: 2, batch_size: 32}
-model: {units: 8}
+prepare: {files: [../customers.csv]}
+train: {batch_size: 32}
+model: {units: 8, layers: 2}
 thresholds: {rmse: {at_most: 1000}}
-gate: {baseline: none}
+gate: {baseline: none, folds: 0}
 """
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/from_python.py"
+BIN = Path(sys.executable).parent
 HIDING = ("json", "kfp", "statistics", "trainer", "vertex_local")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "Churn 2"
-    (folder / "data").mkdir(parents=True)
-    (folder / "components").mkdir()
+def project(tmp_path: Path) -> Path:
+    """A project with packages and a workload whose modules hide ours and Python's."""
+    project = tmp_path / "project"
+    folder = project / "Churn 2"
+    for name in ("trainer", "components", "pipelines"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text(f"raise RuntimeError('{name} of the user')\n")
+    (folder / "components").mkdir(parents=True)
     (folder / "components/__init__.py").write_text(COMPONENTS)
     (folder / "workload.py").write_text(WORKLOAD)
     (folder / "plans.txt").write_text("basic plus\n")
@@ -83,22 +87,42 @@ def folder(tmp_path: Path) -> Path:
         plan, charge = dice.choice(["basic", "plus"]), dice.uniform(5, 100)
         spent = 3 * charge + 50 * (plan == "plus") + dice.gauss(0, 5)
         lines.append(f"{number},{dice.randint(18, 90)},{charge:.2f},{plan},{spent:.2f}")
-    (folder / "data/customers.csv").write_text("\n".join(lines) + "\n")
-    return folder
+    (project / "customers.csv").write_text("\n".join(lines) + "\n")
+    return project
 
 
 @pytest.fixture
-def installed(tmp_path: Path):
-    """Run an installed command in a folder, as users do; return its output."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    variables |= {"TRAINYARD_DIR": str(tmp_path / "state")}
+def own(project: Path, tmp_path: Path) -> Iterator[Home]:
+    """A home whose service, and so replicas and servers, are started in the project."""
+    home = Home(tmp_path / "home", tmp_path)
+    root = home.state / "vertex"
+    preload = ["--preload=kfp.local,kfp.dsl.executor_main", "--preload=tensorflow"]
+    service = subprocess.Popen(
+        [BIN / "vertex-local", "serve", "--root", str(root), *preload],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until((root / "server.json").exists, "the service")
+        yield home
+    finally:
+        service.terminate()
+        service.wait(30)
 
-    def run(name: str, *arguments: str, cwd: Path = tmp_path) -> str:
+
+@pytest.fixture
+def installed(project: Path, own: Home):
+    """Run an installed command in the project, as users do; return its output."""
+    variables = {"PYTHONPATH": str(project), "TRAINYARD_DIR": str(own.state)}
+
+    def run(*command: str) -> str:
         done = subprocess.run(
-            [str(Path(sys.executable).parent / name), *arguments],
+            [str(BIN / command[0]), *command[1:]],
             check=False,
-            cwd=cwd,
-            env=variables,
+            cwd=project,
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             timeout=TIMEOUT_SECONDS,
@@ -109,123 +133,89 @@ def installed(tmp_path: Path):
     return run
 
 
+def test_a_project_with_names_of_ours_goes_from_new_to_a_model_which_an_edit_does_not_change(
+    project, own, installed
+):
+    installed("trainyard", "new", "written", "--table", "customers.csv", "--label", "spent")
+    installed("python", "-m", "pytest", "-q", "written")
+    output = installed("python", str(EXAMPLE), "Churn 2")
+    assert "promoted churn-2@1" in output
+    assert output.count("'value':") == 1
+    [run] = json.loads(own.call("runs", "list", "--json"))
+    assert (run["outcome"], run["workload"]) == ("promoted", "churn-2")
+    settings = {"model.units": 8, "model.layers": 2, "thresholds.rmse.at_most": 1000}
+    assert run["settings"].items() >= settings.items()
+    assert run["project_digest"]
+    assert {"mae", "rmse", "r2"} <= set(run["metrics"])
+    assert run["reasons"][0].endswith("is at most 1000")
+
+    (project / "Churn 2/workload.py").write_text("raise SystemExit('edited after its run')\n")
+    installed("trainyard", "endpoints", "deploy", "churn-2@1")
+    instances = own.folder / "instances.json"
+    instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": None}]))
+    command = ("endpoints", "predict", "churn-2", "--instances", str(instances))
+    [prediction] = json.loads(own.call(*command))
+    assert list(prediction) == ["value"]
+    shown = own.call("runs", "show", run["run"])
+    assert f"churn-2 {run['project_digest']}" in shown
+    assert "/state/code/" not in shown
+    own.call("prune", "--keep", "0")
+    code = [path.name for path in (own.state / "code").iterdir()]
+    assert f"churn-2-{run['project_digest']}" in code, "the model's server may need it"
+
+
 @pytest.fixture
-def trainyard(tmp_path: Path):
-    """Run a `trainyard` command in `tmp_path` by a fork; return its output."""
-    state = tmp_path / "state"
+def print_commands(home):
+    """Run the commands of a page, or of a section, and compare what it shows of them."""
 
-    def run(*arguments: str, module: str = "pipelines.cli", codes: Container[int] = (0,)) -> str:
-        process = forks_with(*EVERYTHING).start(
-            ["python", "-m", module, *arguments],
-            log_path=Path(tempfile.mkstemp(dir=tmp_path)[1]),
-            cwd=str(tmp_path),
-            TRAINYARD_DIR=str(state),
-            VERTEX_EMULATOR_HOST=None,
-        )
-        output, _ = process.communicate(TIMEOUT_SECONDS)
-        assert process.returncode in codes, output
-        return output
+    def run(words: Sequence[str]) -> str:
+        if words[0] == "trainyard":
+            code, output = ended(home.start(*words[1:]))
+            assert code in CODES, output
+            return output
+        program = {"python": sys.executable}.get(words[0], words[0])
+        subprocess.run([program, *words[1:]], cwd=home.folder, check=True)
+        return ""
 
-    yield run
-    run("stop", "--root", str(state / "vertex"), module="vertex_local.cli")
-
-
-@pytest.fixture
-def check_page(trainyard, tmp_path):
-    """Run the commands of a page, or of some sections, and compare what it shows of them.
-
-    Their outputs are returned, each with its words.
-    """
-
-    def check(page: Path, *headings: str) -> list[tuple[tuple[str, ...], str]]:
-        outputs = []
-
-        def run(words: Sequence[str]) -> str:
-            if words[0] == "trainyard":
-                text = trainyard(*words[1:], codes=CODES)
-            else:
-                program = {"python": sys.executable}.get(words[0], words[0])
-                subprocess.run([program, *words[1:]], cwd=tmp_path, check=True)
-                text = ""
-            outputs.append((tuple(words), text))
-            return text
-
-        for output, printed in print_again(page, run, tmp_path, headings=headings):
+    def check(page: Path, *headings: str) -> None:
+        for output, printed in print_again(page, run, home.folder, headings=headings):
             assert is_like(output.text, printed), f"make pictures\n{printed}"
-        return outputs
 
     return check
 
 
-def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(
-    folder, installed, trainyard, tmp_path
-):
-    output = installed(
-        "trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2", cwd=folder
-    )
-    assert re.search(r"trainyard\S* endpoints predict churn-2 ", output)
-    [run] = json.loads(trainyard("runs", "list", "--json"))
-    assert (run["outcome"], run["workload"]) == ("promoted", "churn-2")
-    assert run["settings"]["model.units"] == 8
-    assert run["settings"]["model.layers"] == 2
-    assert run["project_digest"]
-    assert run["settings"]["thresholds.rmse.at_most"] == 1000
-    assert {"mae", "rmse", "r2"} <= set(run["metrics"])
-    assert run["reasons"][0].endswith("is at most 1000")
-    assert "(at most 1000)" in output
-
-    (folder / "workload.py").write_text("raise SystemExit('edited while it is served')\n")
-    instances = tmp_path / "instances.json"
-    instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": None}]))
-    command = ["endpoints", "predict", "churn-2", "--instances", str(instances)]
-    [prediction] = json.loads(trainyard(*command))
-    assert list(prediction) == ["value"]
-    shown = trainyard("runs", "show", run["run"])
-    assert f"churn-2 {run['project_digest']}" in shown
-    assert "/state/code/" not in shown
-
-    trainyard("prune", "--keep", "0")
-    assert len(list((tmp_path / "state/code").iterdir())) == 1, "the model's server may need it"
+@pytest.mark.parametrize(
+    ("page", "heading", "outcomes"),
+    [
+        (YOUR_OWN, "Ten minutes from a CSV to a served model", ["promoted"]),
+        pytest.param(
+            *(CHOOSING, "Choosing a split", ["promoted", "gate-failed"]), marks=pytest.mark.long
+        ),
+        pytest.param(
+            *(RETRAINING, "", ["gate-failed", "promoted", "promoted"]), marks=pytest.mark.long
+        ),
+    ],
+    ids=["a CSV to a served model", "splits by hash and by time", "nights that can be undone"],
+)
+def test_the_commands_of_a_page_print_what_it_shows(home, print_commands, page, heading, outcomes):
+    print_commands(page, *filter(None, [heading]))
+    runs = json.loads(home.call("runs", "list", "--json"))
+    assert [run["outcome"] for run in runs] == outcomes
 
 
-def test_the_page_leads_from_a_csv_to_a_served_model(check_page, trainyard, tmp_path):
-    outputs = check_page(YOUR_OWN, "Ten minutes from a CSV to a served model")
-    [answer] = [text for words, text in outputs if "predict" in words]
-
-    [run] = json.loads(trainyard("runs", "list", "--json"))
-    assert (run["outcome"], run["workload"]) == ("promoted", "churn")
-    assert run["metrics"]["auc"] > 0.65
-    predictions = json.loads(answer)
-    assert {one["label"] for one in predictions} <= {"yes", "no"}
-    assert len(predictions) == len(json.loads((tmp_path / "churn/instances.json").read_text()))
-
-
-def test_the_page_leads_from_pictures_with_a_table_to_predictions(trainyard, tmp_path):
-    (tmp_path / "make_houses.py").write_text(files_of(YOUR_OWN)["make_houses.py"])
+@pytest.mark.long
+def test_the_page_leads_from_pictures_with_a_table_to_predictions(home):
+    (home.folder / "make_houses.py").write_text(files_of(YOUR_OWN)["make_houses.py"])
     commands = [list(command.words) for command in commands_of(YOUR_OWN)]
     first = commands.index(["python", "make_houses.py"])
     make, new, check, run, request, predict = commands[first : first + 6]
-    subprocess.run([sys.executable, *make[1:]], cwd=tmp_path, check=True)
-    trainyard(*new[1:])
-    assert "all 240 rows of 1 file read, 0 bad" in trainyard(*check[1:])
-    trainyard(*run[1:], "--set", "train.epochs=3", "--set", "gate.baseline=none")
-    [value, _] = (one["value"] for one in json.loads(trainyard(*request[1:])))
-    trainyard(*predict[1:])
-    lines = (tmp_path / "predicted/predictions-00000-of-00001.jsonl").read_text().splitlines()
+    subprocess.run([sys.executable, *make[1:]], cwd=home.folder, check=True)
+    home.call(*new[1:])
+    assert "all 240 rows of 1 file read, 0 bad" in home.call(*check[1:])
+    home.call(*run[1:], "--set", "train.epochs=3", "--set", "gate.baseline=none")
+    [value, _] = (one["value"] for one in json.loads(home.call(*request[1:])))
+    home.call(*predict[1:])
+    lines = (home.folder / "predicted/predictions-00000-of-00001.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     assert {one["key"] for one in found} == {f"h{number}" for number in range(240)}
     assert found[0]["prediction"]["value"] == pytest.approx(value, rel=1e-3)
-
-
-def test_a_random_split_promises_what_a_split_by_time_does_not_keep(check_page, trainyard):
-    check_page(CHOOSING, "Choosing a split")
-    by_hash, by_time = json.loads(trainyard("runs", "list", "--json"))
-    assert (by_hash["outcome"], by_time["outcome"]) == ("promoted", "gate-failed")
-    assert by_time["metrics"]["rmse"] > 2 * by_hash["metrics"]["rmse"]
-
-
-def test_three_nights_have_a_winner_and_a_loser_and_can_be_undone(check_page, trainyard):
-    check_page(RETRAINING)
-    runs = json.loads(trainyard("runs", "list", "--json"))
-    assert [run["outcome"] for run in runs] == ["gate-failed", "promoted", "promoted"]
-    assert any("version 2" in reason for reason in runs[0]["reasons"])

@@ -1,25 +1,65 @@
-"""`trainyard plan` foresees what a run executes."""
+"""`trainyard plan` foresees what a run executes; `trainyard step` changes nothing of a run."""
 
 import json
 import random
 
-from tests.support.processes.planned_edits import Edited, misjudged, planned_and_actual
+from tools.soak.planned_edits import Edited, misjudged, planned_and_actual
+
+READS = (("runs", "list"), ("models", "list"), ("models", "history", "spent"))
 
 
-def test_plans_before_and_after_edits_are_what_the_runs_do(home):
+def contents(folder):
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith("step-") for part in path.parts)
+    }
+
+
+def reasons_of(plan):
+    return {task["name"]: task["reason"] for task in plan["tasks"]}
+
+
+def num_examples(metadata):
+    return sum(int(metadata[f"num_{split}_examples"]) for split in ("train", "eval", "test"))
+
+
+def test_a_plan_foresees_what_runs_execute_and_a_step_changes_nothing_of_them(home):
     edited = Edited(home.folder / "spent", random.Random(1))
-    reasons = {}
-    for edit in (None, None, ("train.epochs", 2), edited.code, edited.data):
-        if isinstance(edit, tuple):
-            edited.settings[edit[0]] = edit[1]
-        elif edit:
-            edit()
-        planned, actual = planned_and_actual(home, edited)
-        assert not misjudged(planned, actual), (edit, planned, actual)
-        reasons[edit] = {task["name"]: task["reason"] for task in planned["tasks"]}
+    planned, actual = planned_and_actual(home, edited)
+    assert not misjudged(planned, actual), (planned, actual)
+    edited.settings["train.epochs"] = 2
+    planned, actual = planned_and_actual(home, edited)
+    assert not misjudged(planned, actual), (planned, actual)
+    reasons = reasons_of(planned)
+    assert reasons["prepare-examples"].startswith("as in spent-")
+    assert "train.epochs 1 → 2 since spent-" in reasons["plan-training"]
 
-    assert reasons[None]["train"].startswith("as in spent-")
-    assert "train.epochs 1 → 2 since spent-" in reasons["train.epochs", 2]["plan-training"]
-    assert reasons[edited.code]["prepare-examples"].startswith("workload.py changed since spent-")
-    assert "rows.csv changed since spent-" in reasons[edited.data]["prepare-examples"]
-    assert json.loads(home.call("models", "history", "spent", "--json"))
+    before = [home.call(*words, "--json") for words in READS]
+    assert json.loads(before[2])
+    files = contents(home.state / "runs")
+
+    def step(*arguments):
+        words = ("step", "latest", *arguments, "--workload", "spent", "--json")
+        found = json.loads(home.call(*words))
+        return found["before"], found["now"]
+
+    then, stricter = step("evaluate", "--set", "thresholds.rmse=0.001")
+    assert (then["verdict"], stricter["verdict"]) == ("passed", "failed")
+    assert then["metrics"]["rmse"] == stricter["metrics"]["rmse"]
+    workload = edited.folder / "workload.py"
+    workload.write_text(workload.read_text().replace('"plan")', '"plan", values=["basic"])'))
+    then, prepared = step("prepare-examples", "--set", "max_examples=100")
+    assert num_examples(then["examples"]) == 300
+    assert 0 < num_examples(prepared["examples"]) <= 100
+    assert then["examples"]["notes"] != prepared["examples"]["notes"]
+    table = home.call("step", "latest", "plan-training", "--workload", "spent")
+    assert table.split()[:4] == ["OUTPUT", "BEFORE", "NOW", "CHANGE"]
+
+    assert [home.call(*words, "--json") for words in READS] == before
+    assert contents(home.state / "runs") == files
+
+    for edit, file in ((edited.code, "workload.py"), (edited.data, "rows.csv")):
+        edit()
+        planned = json.loads(home.call("plan", str(edited.folder), *edited.flags, "--json"))
+        assert f"{file} changed since spent-" in reasons_of(planned)["prepare-examples"]

@@ -1,50 +1,17 @@
 """The whole pipeline on few images, with each step, replica and server in a container."""
 
-import json
-import os
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+
+from tests.support.processes.whole_runs import Home
 
 pytestmark = pytest.mark.timeout(400)
 
 RUN_TIMEOUT_SECONDS = 360
-REPOSITORY = Path(__file__).parents[2]
 # Those of Google's operations are carried out by the service.
 STEPS = 7
-
-
-@pytest.fixture
-def run(tmp_path, tiny_mnist, container_image):
-    """Runs the pipeline; answers the exit code and what was said."""
-
-    def do():
-        (tmp_path / "data").mkdir()
-        tiny_mnist(num_train=64, num_test=20).rename(tmp_path / "data" / "mnist")
-        settings = ["trust_files=true", "train.epochs=2", "train.batch_size=8"]
-        settings += ["thresholds.accuracy=0", "gate.baseline=none"]
-        done = subprocess.run(
-            [
-                *[sys.executable, "-m", "pipelines.cli", "run", "mnist"],
-                *["--containers", "--image", container_image],
-                *["--cluster", "configs/clusters/single.yaml"],
-                *["--data-dir", str(tmp_path / "data"), "--state-dir", str(tmp_path / "state")],
-                *[word for setting in settings for word in ("--set", setting)],
-            ],
-            check=False,
-            cwd=REPOSITORY,
-            env={name: text for name, text in os.environ.items() if name != "VERTEX_EMULATOR_HOST"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=RUN_TIMEOUT_SECONDS,
-        )
-        return done.returncode, done.stdout
-
-    return do
 
 
 def started_since(moment, root):
@@ -63,19 +30,22 @@ def started_since(moment, root):
     return sorted(name.split("-", 3)[3] for name in done.stdout.splitlines())
 
 
-def test_everything_runs_in_containers_and_none_is_left(run, tmp_path, left_over):
+def test_everything_runs_in_containers_and_none_is_left(
+    tmp_path, tiny_mnist, container_image, left_over
+):
+    home = Home(tmp_path / "home", tiny_mnist(num_train=64, num_test=20))
     began = int(time.time())
 
-    code, output = run()
+    image = ("--containers", "--image", container_image)
+    process = home.start_run(*image, "--set", "thresholds.accuracy=0")
+    output, _ = process.communicate(RUN_TIMEOUT_SECONDS)
 
-    assert code == 0, output
-    summary = json.loads((tmp_path / "state/runs/latest/summary.json").read_text())
-    states = {task["name"]: task["state"] for task in summary["tasks"]}
+    assert process.returncode == 0, output
+    states = home.states()
     assert states.pop("serve-known") == "NOT_RUN"
     assert set(states.values()) == {"SUCCEEDED"}
-    assert summary["verdict"] == "passed"
-    assert summary["model_version"].endswith("@1")
-    root = tmp_path / "state" / "vertex"
+    assert home.summary()["model_version"].endswith("@1")
+    root = home.state / "vertex"
     assert started_since(began, root) == sorted(["chief-0", "server", *STEPS * ["the-step"]])
     assert left_over(root) == []
-    assert not (root / "server.json").exists()
+    home.assert_nothing_is_left()

@@ -2,14 +2,13 @@
 
 import json
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 import requests
 import yaml
 
@@ -17,11 +16,16 @@ from tests.support.processes.everything import EVERYTHING
 from vertex_local.client import authorization, token_of
 from vertex_local.tests.support.forks import Fork, forks_with
 from vertex_local.tests.support.platform import IS_PORTABLE
+from vertex_local.tests.support.waiting import wait_until
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
-RUN_TIMEOUT_SECONDS = 400 if IS_PORTABLE else 150  # each step a new interpreter
+RUN_TIMEOUT_SECONDS = 400 if IS_PORTABLE else 240  # each step a new interpreter
 WAIT_TIMEOUT_SECONDS = 90
-RUNS = "projects/local/locations/us-central1/pipelineJobs"
+PARENT = "projects/local/locations/us-central1"
+CHECKPOINTS = "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
+TINY = ("trust_files=true", "train.epochs=2", "train.batch_size=8", "gate.baseline=none")
+SHAPES = {"single": {}, "parameter_server": {"workers": 2, "parameter_servers": 1}}
+wait = partial(wait_until, timeout_seconds=WAIT_TIMEOUT_SECONDS)
 
 
 class Home:
@@ -52,10 +56,10 @@ class Home:
         )
 
     @contextmanager
-    def serving(self) -> Iterator[None]:
+    def serving(self, *options: str) -> Iterator[None]:
         """A service that runs already, with all imported, for as long as the block lasts."""
         root = str(self.state / "vertex")
-        arguments = ["serve", "--root", root, "--preload", PRELOAD]
+        arguments = ["serve", "--root", root, "--preload", PRELOAD, *options]
         service = self.start(*arguments, module="vertex_local.cli")
         try:
             service.await_output("ready")
@@ -68,22 +72,18 @@ class Home:
 
     def start_run(self, *arguments: str, cluster: str = "single") -> Fork:
         path = self.folder / f"{cluster}.yaml"
-        shape = {"workers": 2, "parameter_servers": 1} if cluster == "parameter_server" else {}
-        path.write_text(yaml.safe_dump({"strategy": cluster, **shape}))
-        tiny = ["trust_files=true", "train.epochs=2", "train.batch_size=8", "gate.baseline=none"]
-        settings = [word for setting in tiny for word in ("--set", setting)]
+        path.write_text(yaml.safe_dump({"strategy": cluster, **SHAPES[cluster]}))
+        settings = [word for setting in TINY for word in ("--set", setting)]
         where = ["--data-dir", str(self.folder / "data"), "--cluster", str(path)]
         return self.start("run", "mnist", *where, *settings, *arguments)
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        process = self.start_run(*arguments)
-        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
-        return process.returncode, output
+        return ended(self.start_run(*arguments))
 
-    def call(self, *arguments: str) -> str:
-        process = self.start(*arguments)
-        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
-        assert process.returncode == 0, output
+    def call(self, *arguments: str, **environment: str) -> str:
+        """Return the output of a command, which must succeed."""
+        code, output = ended(self.start(*arguments, **environment))
+        assert code == 0, output
         return output
 
     @property
@@ -101,40 +101,46 @@ class Home:
                 method, f"{self.url}/v1/{path}", json=body, headers=headers, timeout=60
             )
 
+    def resources(self, path: str) -> list[dict[str, Any]]:
+        """Return what a list of the service holds."""
+        listed = self.ask(f"{PARENT}/{path}").json()
+        return next(iter(listed.values()), [])
+
     def elsewhere(self, *arguments: str) -> str:
         """Return the output of a command with another state folder and this service."""
-        process = self.start(
+        return self.call(
             *arguments,
             TRAINYARD_DIR=str(self.folder / "elsewhere"),
             VERTEX_EMULATOR_HOST=self.url.removeprefix("http://"),
             VERTEX_EMULATOR_TOKEN=token_of(self.state / "vertex"),
         )
-        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
-        assert process.returncode == 0, output
-        return output
 
     def runner_at(self, task: str, *, of: Fork) -> psutil.Process:
         """Return the process that executes the tasks of a run, once it starts a task."""
-        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while True:
+
+        def found() -> psutil.Process | None:
+            assert of.poll() is None, of.output
             for state in (self.state / "vertex" / "pipelines").glob("*/state.json"):
                 runner = json.loads(state.read_text())["replicas"].get("pipeline", {})
                 is_running = runner.get("state") == "running"
                 events = "".join(path.read_text() for path in state.parent.glob("events*"))
                 if is_running and f'"name": "{task}"' in events:
                     return psutil.Process(runner["pid"])
-            assert of.poll() is None, of.output
-            assert time.monotonic() < deadline, f"{task} has not started in time"
-            time.sleep(0.02)
+            return None
+
+        return wait(found, task)
 
     def summary(self) -> dict:
-        return json.loads((self.state / "runs" / "latest" / "summary.json").read_text())
+        return json.loads(self.file("summary.json"))
 
     def file(self, name: str) -> str:
         return (self.state / "runs" / "latest" / name).read_text()
 
     def states(self) -> dict[str, str]:
         return {task["name"]: task["state"] for task in self.summary()["tasks"]}
+
+    def cached(self) -> set[str]:
+        return {task["name"] for task in self.summary()["tasks"] if task["cached"]}
 
     def processes(self) -> list[psutil.Process]:
         """Processes that have to do with this folder, by their command or environment."""
@@ -158,33 +164,18 @@ class Home:
         temp = (self.state / "vertex" / "tmp").readlink() if self.is_serving else self.temp
         assert [path.name for path in temp.iterdir()] == []
 
-    def wait_until_no_process(self) -> None:
-        """For ends that nobody waited for."""
-        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while self.processes():
-            assert time.monotonic() < deadline, [p.cmdline() for p in self.processes()]
-            time.sleep(0.1)
-
     def newest_checkpoint(self) -> Path:
         """The last whole checkpoint of any run."""
-        found = self.state.glob(
-            "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
-        )
-        return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
+        found = (path.parent for path in self.state.glob(CHECKPOINTS))
+        return max(found, key=lambda path: path.stat().st_mtime)
 
     def interrupt_after_checkpoint(self, run: Fork) -> None:
         """Interrupts a run that has written a whole checkpoint, before its training ends."""
-        pattern = "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
         chief = self.wait_for_replica("chief/0", of=run)
-        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while not list(self.state.glob(pattern)):
-            assert run.poll() is None, run.output
-            assert time.monotonic() < deadline, "no checkpoint in time"
-            time.sleep(0.01)
+        wait(lambda: list(self.state.glob(CHECKPOINTS)), "a checkpoint", poll_seconds=0.01)
         chief.suspend()
         run.send_signal(signal.SIGINT)
-        while "_CANCELLING" not in self.ask(RUNS).text:
-            assert time.monotonic() < deadline, run.output
+        wait(lambda: "_CANCELLING" in self.ask(f"{PARENT}/pipelineJobs").text, "the cancellation")
         chief.resume()
 
     def job_log(self) -> str:
@@ -199,15 +190,16 @@ class Home:
 
     def wait_for_replica(self, name: str, *, of: Fork) -> psutil.Process:
         """The process of a replica (`worker/0`) of a run."""
-        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while time.monotonic() < deadline:
+
+        def found() -> psutil.Process | None:
+            assert of.poll() is None, of.output
             for path in (self.state / "vertex").rglob("state.json"):
                 replica = json.loads(path.read_text())["replicas"].get(name, {})
                 if replica.get("state") == "running":
                     return psutil.Process(replica["pid"])
-            assert of.poll() is None, of.output
-            time.sleep(0.1)
-        pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
+            return None
+
+        return wait(found, name)
 
 
 def ended(process: Fork) -> tuple[int, str]:
