@@ -55,9 +55,11 @@ class Steps:
     run: PipelineRun | None = None
     run_values: dict = field(default_factory=dict)
     events: list[tuple[str, str, str]] = field(default_factory=list)
+    inputs: dict[tuple[str, str], dict] = field(default_factory=dict)
 
     def execute(self, task, spec, inputs) -> Values:
         self.events.append(("start", task.scope, task.leaf.name))
+        self.inputs[task.scope, task.leaf.name] = inputs.parameters
         self.work(task)
         self.events.append(("end", task.scope, task.leaf.name))
         if task.leaf.name in self.fails:
@@ -162,7 +164,7 @@ def most_at_a_time(events: list, key) -> int:
     return most
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_graphs_run_each_task_once_after_its_inputs_and_the_exit_task_last(tmp_path, seed):
     chance = random.Random(seed)
     graphs: dict[str, dict] = {"handler": {}}
@@ -278,3 +280,46 @@ def test_a_cancelled_run_starts_only_its_exit_task(tmp_path):
     )
     assert not execute(tmp_path, spec, steps)[0]
     assert [name for kind, _, name in steps.events if kind == "start"] == ["a", "exit"]
+
+
+def test_after_an_interruption_only_exit_tasks_of_graphs_that_had_started_run_once(tmp_path):
+    """At any event of a pipeline with nested ones, of which one gets the output of a task."""
+    from_outside = {"parameters": {"name": {"componentInputParameter": "name"}}}
+    made = {"producerTask": "named", "outputParameterKey": "out"}
+    of_task = {"parameters": {"name": {"taskOutputParameter": made}}}
+    spec = pipeline(
+        {"exit": step("all", **ALWAYS), "all": group("nested")},
+        nested={
+            "named": step(),
+            "first": group("part", "named", inputs=of_task),
+            "second": group("part", "first", inputs=of_task),
+        },
+        part={"end": step("work", **ALWAYS, inputs=from_outside), "work": group("body")},
+        body={"a": step()},
+    )
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    execute(whole, spec, Steps())
+    lines = (whole / journal.FILE_NAME).read_text().splitlines(keepends=True)
+    for number in range(1, len(lines) + 1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / journal.FILE_NAME).write_text("".join(lines[:number]))
+        events = journal.read(folder)
+        journal.Journal(folder).write(
+            "pipeline_interrupted", state="FAILED", reason="gone", was_stopped=False
+        )
+        steps = Steps()
+        execute(folder, spec, steps)
+        started = {one["id"]: one for one in events if one["event"] == "task_started"}
+        ended = [started[one["id"]] for one in events if one["event"] == "task_ended"]
+        done = {(one["scope"], one["name"]) for one in ended}
+        begun = [f"{one['scope']}/" for one in started.values()]
+        exits = [("/all/first", "end"), ("/all/second", "end"), ("", "exit")]
+        assert list(positions(steps.events, "start")) == [
+            one
+            for one in exits
+            if one not in done and any(scope.startswith(f"{one[0]}/") for scope in begun)
+        ]
+        for (scope, _), inputs in steps.inputs.items():
+            assert inputs.get("name") == ("named" if scope else None)

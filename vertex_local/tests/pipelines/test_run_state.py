@@ -113,17 +113,11 @@ def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path)
     assert details(tmp_path) == [("step", "SKIPPED")]
 
 
-def test_an_incomplete_event_is_ignored(make_run, tmp_path):
-    execute(make_run(), "/step")
-    with (tmp_path / journal.FILE_NAME).open("a") as file:
-        file.write('{"time": "2026')
-    assert details(tmp_path) == [("step", "SUCCEEDED")]
-
-
 def test_a_journal_is_continued_after_its_last_complete_line(make_run, tmp_path):
     execute(make_run(), "/step")
     with (tmp_path / journal.FILE_NAME).open("a") as file:
         file.write('{"time": "2026')
+    assert details(tmp_path) == [("step", "SUCCEEDED")]
     interrupt(tmp_path)
     assert [one["event"] for one in journal.read(tmp_path)] == [
         "task_started",

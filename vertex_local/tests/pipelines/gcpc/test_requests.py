@@ -92,46 +92,6 @@ def test_upload_model_takes_the_container_from_the_artifact():
     assert request == Request("POST", f"{PARENT}/models:upload", body)
 
 
-def test_upload_model_without_a_parent_creates_a_new_model():
-    request = request_of("UploadModel", {"display_name": "m"}, parent_model_name="")
-    assert "parent_model" not in request.body
-
-
-def test_create_endpoint():
-    payload = {"display_name": "e", "description": "", "encryption_spec": {"kms_key_name": ""}}
-    body = {"display_name": "e", "labels": {"run": "r1", "own": "run"}}
-    assert request_of("CreateEndpoint", payload) == Request("POST", f"{PARENT}/endpoints", body)
-
-
-def test_deploy_model_takes_project_and_location_from_the_endpoint():
-    payload = {
-        "endpoint": ENDPOINT,
-        "traffic_split": {"0": "100"},
-        "deployed_model": {
-            "model": MODEL,
-            "dedicated_resources": {
-                "machine_spec": {"machine_type": "n1", "accelerator_count": 0},
-                "min_replica_count": 1,
-            },
-            "service_account": "",
-            "enable_access_logging": False,
-        },
-    }
-    body = {
-        "endpoint": ENDPOINT,
-        "traffic_split": {"0": "100"},
-        "deployed_model": {
-            "model": MODEL,
-            "dedicated_resources": {
-                "machine_spec": {"machine_type": "n1"},
-                "min_replica_count": 1,
-            },
-        },
-    }
-    request = request_of("DeployModel", payload, project="", location="")
-    assert request == Request("POST", f"{ENDPOINT}:deployModel", body)
-
-
 @pytest.mark.parametrize(("version", "deployed_id"), [("@2", "22"), ("@1", "11"), ("", "11")])
 def test_undeploy_model_finds_the_deployed_version(version, deployed_id):
     payload = {"endpoint": ENDPOINT, "model": f"{MODEL}{version}", "traffic_split": {"5": "100"}}
@@ -146,11 +106,6 @@ def test_undeploy_model_finds_the_deployed_version(version, deployed_id):
     assert request == Request("POST", f"{ENDPOINT}:undeployModel", body)
     with pytest.raises(GcpcError, match="is not deployed on"):
         undeploy_model(launch, {})
-
-
-def test_deletions():
-    assert request_of("DeleteModel", {"model": f"{MODEL}@3"}) == Request("DELETE", MODEL)
-    assert request_of("DeleteEndpoint", {"endpoint": ENDPOINT}) == Request("DELETE", ENDPOINT)
 
 
 @pytest.mark.parametrize(

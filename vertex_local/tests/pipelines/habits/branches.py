@@ -17,22 +17,14 @@ def branches(
 ):
     flipped = say(text=side)
     with dsl.If(flipped.output == "heads"):
-        first = say(text="heads!")
+        first, file = say(text="heads!"), write(text="heads.")
     with dsl.Elif(flipped.output == "tails"):
-        second = say(text="tails!")
+        second, other = say(text="tails!"), write(text="tails.")
     with dsl.Else():
-        third = say(text="edge!")
+        third, last = say(text="edge!"), write(text="edge.")
     parameter = dsl.OneOf(first.output, second.output, third.output)
     say(text=parameter).set_display_name("one of parameters")
-
-    flipped = say(text="edge")
-    with dsl.If(flipped.output == "heads"):
-        first = write(text="heads!")
-    with dsl.Elif(flipped.output == "tails"):
-        second = write(text="tails!")
-    with dsl.Else():
-        third = write(text="edge!")
-    artifact = dsl.OneOf(first.outputs["file"], second.outputs["file"], third.outputs["file"])
+    artifact = dsl.OneOf(file.outputs["file"], other.outputs["file"], last.outputs["file"])
     read(file=artifact).set_display_name("one of artifacts")
 
     with dsl.If(a == 1):
@@ -80,7 +72,7 @@ def returned(side: str = "heads"):
 EXPECTED = {
     branches: {
         "one of parameters": "tails!",
-        "one of artifacts": "edge!",
+        "one of artifacts": "tails.",
         "one of nested": "1 2",
         "nested": "deep",
         "old": "even",

@@ -4,7 +4,6 @@
 """
 
 from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
-from google_cloud_pipeline_components.v1.batch_predict_job import ModelBatchPredictOp
 from google_cloud_pipeline_components.v1.bigquery import BigqueryQueryJobOp
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.dataflow import DataflowPythonJobOp
@@ -76,13 +75,11 @@ def settings(
     region: str = "west",
     text: str = "x",
 ):
-    read(file=dsl.importer(artifact_uri="gs://bucket/data", artifact_class=Dataset).output)
     reading(uri=uri)
     reading()
     allowed = dsl.importer(artifact_uri="https://host/v1/models/1", artifact_class=Model)
     uri_of(thing=allowed.output)
-    ModelBatchPredictOp(job_display_name="batch")
-    say(text="{{$.pipeline_cost}} {{$.outputs}}")
+    say(text="{{$.outputs}}")
     with dsl.If(text == "it's"):
         note(message="never")
     say(text="a").set_env_variable("REGION", f"{region}-1")
@@ -143,16 +140,13 @@ EXPECTED = {
     ],
     input_artifact: ["runtimeConfig.inputArtifacts: data"],
     settings: [
-        "  importer: gs://bucket/data",
         "imports-an-input/importer: s3://bucket/data",
         "imports-an-input-2/importer: oci://bucket/other",
-        "  model-batch-predict: BatchPredictionJob",
-        "  say: {{$.pipeline_cost}}",
         "  say: {{$.outputs}}",
         "  say-2: the environment variable REGION",
         "condition-1: condition `",
         "custom-training-job: worker_pool_specs[0].container_spec has no command",
-        "importer-3: the model's containerSpec has no command",
+        "importer-2: the model's containerSpec has no command",
     ],
     same_names: ["condition-branches-1/condition-2/say: does not exist"],
 }
