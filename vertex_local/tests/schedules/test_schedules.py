@@ -8,7 +8,7 @@ import yaml
 from kfp import compiler, dsl
 
 from vertex_local.client import ENDS_WHEN_UNUSED_FILE, Lease
-from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service
+from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service, sdk_at
 from vertex_local.tests.support.waiting import wait_until
 
 YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
@@ -32,9 +32,21 @@ def package(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def job(aiplatform, package, tmp_path):
-    return aiplatform.PipelineJob(
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Serve with a fast clock until the last user ends, as for a command."""
+    root = tmp_path_factory.mktemp("schedules") / "vertex"
+    root.mkdir()
+    user = Lease(root)
+    options = ["--while-used", "--clock-speed", str(CLOCK_SPEED), *PRELOAD_KFP]
+    with running_service(root, *options) as service:
+        yield service
+    user.close()
+
+
+def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, package, tmp_path):
+    aiplatform = sdk_at(service.url)
+    job = aiplatform.PipelineJob(
         display_name="notes",
         template_path=str(package),
         pipeline_root=str(tmp_path / "root"),
@@ -42,25 +54,6 @@ def job(aiplatform, package, tmp_path):
         labels={"team": "a"},
         location="us-central1",
     )
-
-
-@pytest.fixture
-def body(package, tmp_path):
-    """Request body of a schedule."""
-    job = {
-        "displayName": "yearly",
-        "pipelineSpec": yaml.safe_load(package.read_text()),
-        "runtimeConfig": {"gcsOutputDirectory": str(tmp_path / "root")},
-    }
-    return {
-        "displayName": "yearly",
-        "cron": YEARLY,
-        "maxConcurrentRunCount": "1",
-        "createPipelineJobRequest": {"parent": PARENT, "pipelineJob": job},
-    }
-
-
-def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, aiplatform, job):
     schedule = job.create_schedule(cron=YEARLY, display_name="yearly", max_concurrent_run_count=2)
     assert schedule.state.name == "ACTIVE"
     [listed] = aiplatform.PipelineJobSchedule.list(
@@ -85,35 +78,35 @@ def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, aiplatform,
 
     schedule.delete()
     assert service.call("GET", f"/v1/{schedule.resource_name}").status_code == 404
-    assert aiplatform.PipelineJobSchedule.list() == []
+    assert aiplatform.PipelineJobSchedule.list(filter='display_name="yearly"') == []
 
 
-@pytest.fixture
-def fast_service(tmp_path):
-    """Serve with a fast clock until the last user ends, as for a command."""
-    root = tmp_path / "vertex"
-    root.mkdir()
-    user = Lease(root)
-    options = ["--while-used", "--clock-speed", str(CLOCK_SPEED), *PRELOAD_KFP]
-    with running_service(root, *options) as service:
-        yield service
-    user.close()
-
-
-def test_runs_start_on_time_once_the_service_stays(fast_service, body):
+def test_runs_start_on_time_once_the_service_stays(service, package, tmp_path):
     def runs() -> list[dict]:
         query = {"filter": f'schedule_name="{name}"'}
-        return fast_service.do("GET", "pipelineJobs", params=query).get("pipelineJobs", [])
+        return service.do("GET", "pipelineJobs", params=query).get("pipelineJobs", [])
 
     def get(name: str) -> dict:
-        return fast_service.do("GET", f"/v1/{name}")
+        return service.do("GET", f"/v1/{name}")
 
-    minutely = {**body, "cron": "* * * * *", "maxRunCount": "2", "allowQueueing": True}
-    name = fast_service.do("POST", "schedules", minutely)["name"]
+    job = {
+        "displayName": "minutely",
+        "pipelineSpec": yaml.safe_load(package.read_text()),
+        "runtimeConfig": {"gcsOutputDirectory": str(tmp_path / "root")},
+    }
+    schedule = {
+        "displayName": "minutely",
+        "cron": "* * * * *",
+        "maxRunCount": "2",
+        "maxConcurrentRunCount": "1",
+        "allowQueueing": True,
+        "createPipelineJobRequest": {"parent": PARENT, "pipelineJob": job},
+    }
+    name = service.do("POST", "schedules", schedule)["name"]
     time.sleep(0.2)
     assert runs() == [], "it may end at any moment, and starts none of two that are due"
 
-    (fast_service.root / ENDS_WHEN_UNUSED_FILE).unlink()
+    (service.root / ENDS_WHEN_UNUSED_FILE).unlink()
     wait_until(lambda: get(name)["state"] == "COMPLETED", "the start of two runs")
 
     assert len(runs()) == 2
