@@ -216,7 +216,7 @@ def runs(warm_service, tmp_path):
 
 @pytest.mark.timeout(120)
 def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(runs, tmp_path):
-    aiplatform = sdk_at(runs.service.url)
+    aiplatform = sdk_at(runs.service)
 
     code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(exist_ok=True); "
     code += "pathlib.Path(os.environ['AIP_MODEL_DIR'], 'saved_model.pb').write_text('model')"
@@ -315,7 +315,7 @@ def test_retries_kills_long_arguments_and_broken_conditions_are_told_apart(runs,
 
 
 def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(runs, tmp_path, temp):
-    aiplatform = sdk_at(runs.service.url)
+    aiplatform = sdk_at(runs.service)
     before = set(left_in(temp))  # of what other tests have deployed
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()

@@ -45,7 +45,7 @@ def service(tmp_path_factory):
 
 
 def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, package, tmp_path):
-    aiplatform = sdk_at(service.url)
+    aiplatform = sdk_at(service)
     job = aiplatform.PipelineJob(
         display_name="notes",
         template_path=str(package),
