@@ -27,6 +27,7 @@ from vertex_local.tests.support.service import (
     running_service,
     sdk_at,
 )
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
 
@@ -336,7 +337,7 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(runs,
     }
     assert runs.note()["state"] == "CANCELLED"
     assert not any(is_running(pid) for pid in pids)
-    assert set(left_in(temp)) <= before
+    wait_until(lambda: set(left_in(temp)) <= before, "the end of temporary folders")
 
 
 def test_cancelling_a_run_cancels_its_custom_job(runs, tmp_path):
@@ -370,7 +371,7 @@ def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(ru
     assert "SIGKILL" in runs.note()["error"]
     assert "SIGKILL" in task_detail(job, "hang")["error"]["message"]
     assert not any(is_running(pid) for pid in pids)
-    assert set(left_in(temp)) <= before
+    wait_until(lambda: set(left_in(temp)) <= before, "the end of temporary folders")
 
 
 def test_invalid_requests_are_refused_and_create_nothing(runs):
