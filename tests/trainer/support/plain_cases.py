@@ -247,50 +247,77 @@ CASES = (
         says={
             "optimizer": ["Adadelta"],
             "run_eagerly, steps_per_execution": ["without effect on the result"],
+            "layers": ["trainable=False"],
         },
-        build=net(None, lambda: optimizers.Adadelta(1.0), steps_per_execution=3, run_eagerly=True),
+        build=net(
+            frozen, lambda: optimizers.Adadelta(1.0), steps_per_execution=3, run_eagerly=True
+        ),
     ),
     Case(
-        says={"optimizer": ["Adamax", "clipvalue"]},
-        build=net(None, lambda: optimizers.Adamax(0.01, clipvalue=0.05)),
+        says={
+            "optimizer": ["Adamax", "clipvalue"],
+            "layers": ["regularizers, constraints, add_loss"],
+        },
+        build=net(penalized, lambda: optimizers.Adamax(0.01, clipvalue=0.05)),
     ),
     Case(
-        says={"optimizer": ["Muon"]},
-        build=net(None, lambda: optimizers.Muon(0.01, exclude_layers=["last"])),
+        says={
+            "optimizer": ["Muon"],
+            "class_weight": ["as `class_weights`, also together with a `weight`"],
+        },
+        build=net(
+            None, lambda: optimizers.Muon(0.01, exclude_layers=["last"]), metrics=["accuracy"]
+        ),
+        class_weights={0: 1.0, 1: 3.0, 2: 0.5},
     ),
     Case(
-        says={"optimizer": ["gradient_accumulation_steps"]},
+        says={
+            "optimizer": ["gradient_accumulation_steps"],
+            "sample_weight": ["as `weight`"],
+            "weighted_metrics": ["names"],
+        },
         build=net(
             None,
             lambda: optimizers.Adam(
                 0.01, gradient_accumulation_steps=4, weight_decay=0.1, clipnorm=0.3
             ),
+            metrics=["accuracy"],
+            weighted_metrics=["accuracy"],
         ),
+        weighted=True,
     ),
     Case(
-        says={"optimizer": ["ema_overwrite_frequency"]},
-        build=net(None, lambda: optimizers.Adam(0.01, use_ema=True, ema_overwrite_frequency=5)),
+        says={
+            "optimizer": ["ema_overwrite_frequency"],
+            "jit_compile": ["True, on CPUs; on GPUs as `--jit`"],
+        },
+        build=net(
+            None,
+            lambda: optimizers.Adam(0.01, use_ema=True, ema_overwrite_frequency=5),
+            jit_compile=True,
+        ),
         compares_calls=False,
     ),
-    Case(says={"optimizer": ["exclude_from_weight_decay"]}, build=net(None, excluding)),
     Case(
-        says={"optimizer": ["your own, with update_step"]},
-        build=net(None, lambda: OwnOptimizer(0.05)),
+        says={
+            "optimizer": ["exclude_from_weight_decay"],
+            "loss": ["by output, of the label's output"],
+            "metrics": ["by output"],
+        },
+        build=net(two_outputs, excluding, loss={"label": SPARSE}, metrics={"label": ["accuracy"]}),
+        targets=lambda labels: {"label": labels, "embedding": np.zeros((len(labels), 6))},
+    ),
+    Case(
+        says={
+            "optimizer": ["your own, with update_step"],
+            "layers": ["adapted and lookup layers"],
+        },
+        build=net(preprocessed, lambda: OwnOptimizer(0.05)),
     ),
     Case(
         says={"optimizer": ["LossScaleOptimizer"]},
         build=net(None, lambda: optimizers.LossScaleOptimizer(optimizers.SGD())),
         refusal=FLOAT16,
-    ),
-    Case(
-        says={"class_weight": ["as `class_weights`, also together with a `weight`"]},
-        build=net(metrics=["accuracy"]),
-        class_weights={0: 1.0, 1: 3.0, 2: 0.5},
-    ),
-    Case(
-        says={"sample_weight": ["as `weight`"], "weighted_metrics": ["names"]},
-        build=net(metrics=["accuracy"], weighted_metrics=["accuracy"]),
-        weighted=True,
     ),
     Case(
         says={"loss": ["reduction='mean_with_sample_weight' (one device)"]},
@@ -310,7 +337,6 @@ CASES = (
         build=net(loss="sparse_categorical_crossentropy"),
         refusal=r"takes probabilities.*is linear",
     ),
-    Case(says={"layers": ["regularizers, constraints, add_loss"]}, build=net(penalized)),
     Case(
         says={"layers": ["BatchNormalization (statistics of a part, if a batch has parts)"]},
         build=net(normalized, lambda: optimizers.SGD(0.1)),
@@ -320,17 +346,10 @@ CASES = (
         says={"layers": ["Embedding, masks, recurrent layers"]},
         build=net(masked, lambda: optimizers.SGD(0.1)),
     ),
-    Case(says={"layers": ["adapted and lookup layers"]}, build=net(preprocessed)),
-    Case(says={"layers": ["trainable=False"]}, build=net(frozen)),
     Case(
         says={"layers": ["float16, `mixed_float16`"]},
         build=net(dense(dtype="mixed_float16")),
         refusal=FLOAT16,
-    ),
-    Case(
-        says={"loss": ["by output, of the label's output"], "metrics": ["by output"]},
-        build=net(two_outputs, loss={"label": SPARSE}, metrics={"label": ["accuracy"]}),
-        targets=lambda labels: {"label": labels, "embedding": np.zeros((len(labels), 6))},
     ),
     Case(
         says={"loss": ["of another output"]},
@@ -348,7 +367,6 @@ CASES = (
         build=net(kind=OwnStep),
         refusal=r"train_step.*compute_loss",
     ),
-    Case(says={"jit_compile": ["True, on CPUs; on GPUs as `--jit`"]}, build=net(jit_compile=True)),
     Case(
         says={"callbacks": ["LearningRateScheduler"]},
         build=sgd(),

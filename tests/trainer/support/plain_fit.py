@@ -8,22 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.support.data.encoded_tables import make_example
+from tests.trainer.support.jobs import CPU
+from tests.trainer.support.tiny import NUM_INPUTS, make_examples
+from trainer import loop
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.examples.batches import Batches, batch_rows
-from trainer.loop import train_synchronously
+from trainer.training import assembly
 from trainer.training.job import make_job
-from trainer.training.results import results as results_module
+from trainer.training.results import results
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.records import Records, Values
 
 # The last batch of an epoch has a single example: fewer than devices.
-NUM_INPUTS, NUM_TRAIN, NUM_EVAL, BATCH_SIZE = 5, 41, 24, 8
+NUM_TRAIN, NUM_EVAL, BATCH_SIZE = 41, 24, 8
 BATCHES = Batches(size=BATCH_SIZE, num_examples=NUM_TRAIN)
 THREE, YES = Classes("label", values=(0, 1, 2)), Binary("label")
 FLAGS, NUMBER = Multilabel("label", values=("a", "b", "c")), Regression("label")
@@ -95,27 +100,15 @@ class Calls(keras.callbacks.Callback):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, dict[str, float]]] = []
+        for hook in ("train_begin", "epoch_begin", "epoch_end", "test_begin", "test_end"):
+            setattr(self, f"on_{hook}", functools.partial(self._add, hook))
 
-    def _add(self, name: str, logs: Any) -> None:
-        self.calls.append((name, dict(logs or {})))
-
-    def on_train_begin(self, logs=None):
-        self._add("train begins", logs)
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._add(f"epoch {epoch} begins", logs)
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._add(f"epoch {epoch} ends", logs)
-
-    def on_test_begin(self, logs=None):
-        self._add("test begins", logs)
-
-    def on_test_end(self, logs=None):
-        self._add("test ends", logs)
+    def _add(self, hook: str, *arguments: Any, logs: Any = None) -> None:
+        *epoch, logs = arguments or [logs]
+        self.calls.append((f"{hook} {epoch}", dict(logs or {})))
 
     def on_train_end(self, logs=None):
-        self._add("train ends", {})
+        self._add("train_end", {})
 
 
 @dataclass(frozen=True)
@@ -129,18 +122,10 @@ class Rows:
 
 def make_rows(label: Label, split: str) -> Rows:
     """Return made-up examples whose label follows from their inputs."""
-    chooser = np.random.default_rng(7)
-    slopes = chooser.normal(size=(NUM_INPUTS, max(len(label.names_of_classes()), 1)))
-    count = NUM_TRAIN if split == "train" else NUM_EVAL
-    chooser = np.random.default_rng(len(split))
-    inputs = chooser.normal(size=(count, NUM_INPUTS)).astype(np.float32)
-    scores = inputs @ slopes
-    labels: np.ndarray = scores.argmax(axis=1).astype(np.int64)
-    if isinstance(label, Regression):
-        labels = np.abs(scores[:, 0]).astype(np.float32)
-    elif isinstance(label, Multilabel):
-        labels = (scores > 0).astype(np.float32)
-    return Rows(inputs, labels, chooser.uniform(0.5, 2, count).astype(np.float32))
+    inputs, labels = make_examples(label, count=NUM_TRAIN + NUM_EVAL)
+    weights = np.random.default_rng(5).uniform(0.5, 2, len(labels)).astype(np.float32)
+    rows = slice(NUM_TRAIN) if split == "train" else slice(NUM_TRAIN, None)
+    return Rows(inputs[rows], labels[rows], weights[rows])
 
 
 def write_examples(folder: Path, label: Label) -> Path:
@@ -163,18 +148,13 @@ def write_examples(folder: Path, label: Label) -> Path:
 
 
 def _serialize(rows: Rows, row: int, label: Label) -> bytes:
-    example = tf.train.Example()
-    features = example.features.feature
-    features["x"].float_list.value.extend(rows.inputs[row])
-    features["weight"].float_list.value.append(rows.weights[row])
-    if isinstance(label, Regression):
-        features["label"].float_list.value.append(rows.labels[row])
-    elif isinstance(label, Multilabel):
-        names = [name for name, is_set in zip("abc", rows.labels[row], strict=True) if is_set]
-        features["label"].bytes_list.value.extend(name.encode() for name in names)
+    value = rows.labels[row]
+    if isinstance(label, Multilabel):
+        value = [name for name, is_set in zip("abc", value, strict=True) if is_set]
     else:
-        features["label"].int64_list.value.append(rows.labels[row])
-    return example.SerializeToString()
+        value = value.item()
+    weight = rows.weights[row].item()
+    return make_example({"x": rows.inputs[row].tolist(), "weight": weight, "label": value})
 
 
 def fit(case: Case) -> Outcome:
@@ -209,9 +189,15 @@ def _columns(case: Case, rows: Rows) -> tuple[Any, ...]:
 
 
 def train(
-    case: Case, folder: Path, examples_dir: Path, *, num_devices: int = 1, **settings: Any
+    case: Case,
+    folder: Path,
+    examples_dir: Path,
+    *,
+    num_devices: int = 1,
+    num_pieces: int = 1,
+    **settings: Any,
 ) -> Outcome:
-    """Train by ours, in this process."""
+    """Train by ours, in this process; the weights are in as many pieces as on several servers."""
     calls, exported = Calls(), []
     config = TrainConfig(
         workload="mnist",
@@ -223,19 +209,16 @@ def train(
     vars(config)["_workload"] = case.workload([*case.callbacks(), calls])
     folders = resolve_folders(str(folder), {})
     job = make_job(config, Cluster(), folders, threading.Event())
-    export, results_module.export_model = results_module.export_model, _keep(exported)
-    try:
-        train_synchronously(job, ["/device:CPU:0"] * num_devices)
-    finally:
-        results_module.export_model = export
+
+    def assemble(job: Any, *, devices: Sequence[str], **options: Any) -> Any:
+        return assembly.assemble(job, devices=[*devices] * num_pieces, **options)
+
+    with (
+        patch.object(loop, "assemble", assemble),
+        patch.object(results, "export_model", lambda model, *_, **__: exported.append(model)),
+    ):
+        loop.train_synchronously(job, [CPU] * num_devices)
     return Outcome(_variables(exported[0]), calls.calls)
-
-
-def _keep(models: list[Any]) -> Callable[..., None]:
-    def export_model(model: Any, *_: Any, **_others: Any) -> None:
-        models.append(model)
-
-    return export_model
 
 
 def _variables(model: Any) -> list[np.ndarray]:

@@ -1,26 +1,21 @@
 """The table of docs/training.md: what of `compile` and `fit` is taken over, from the cases."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tests.trainer.support.plain_fit import Case
-
-_SAME, _REFUSED, _OTHER = "same", "refused", "other"
 
 
 def make_table(cases: Iterable[Case]) -> str:
     """Return the table in Markdown, with a row for each argument."""
-    rows: dict[str, dict[str, list[str]]] = {}
+    rows: dict[str, dict[str, dict[str, None]]] = {}
     for case in cases:
-        kind = _REFUSED if case.refusal else _OTHER if case.is_other else _SAME
+        kind = "refused" if case.refusal else "other" if case.is_other else "same"
         for argument, values in case.says.items():
-            row = rows.setdefault(argument, {_SAME: [], _REFUSED: [], _OTHER: []})
-            row[kind] += [value for value in values if value not in row[kind]]
+            row = rows.setdefault(argument, {"same": {}, "refused": {}, "other": {}})
+            row[kind] |= dict.fromkeys(values)
     lines = ["| argument | as in `fit` | otherwise |", "|---|---|---|"]
     for argument, row in rows.items():
-        others = [*_joined("refused: ", row[_REFUSED]), *row[_OTHER]]
-        lines.append(f"| {argument} | {'; '.join(row[_SAME])} | {'; '.join(others)} |")
+        refused = ["refused: " + "; ".join(row["refused"])] if row["refused"] else []
+        others = "; ".join([*refused, *row["other"]])
+        lines.append(f"| {argument} | {'; '.join(row['same'])} | {others} |")
     return "\n".join(lines) + "\n"
-
-
-def _joined(first: str, values: Sequence[str]) -> list[str]:
-    return [first + "; ".join(values)] if values else []

@@ -1,6 +1,5 @@
 """Training equals Keras' `fit` on the same rows, or is refused: weights, and calls of callbacks."""
 
-import os
 import re
 import warnings
 from pathlib import Path
@@ -8,26 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer.runtime.tensorflow_logs import import_tensorflow
+from tests.trainer.support.jobs import exported_variables
+from tests.trainer.support.plain_cases import CASES
+from tests.trainer.support.plain_fit import BATCH_SIZE, fit, train, write_examples
+from tests.trainer.support.plain_table import make_table
+from trainer.errors import ConfigError
 
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
-
-from tests.trainer.support.plain_cases import CASES  # noqa: E402
-from tests.trainer.support.plain_fit import BATCH_SIZE, fit, train, write_examples  # noqa: E402
-from tests.trainer.support.plain_table import make_table  # noqa: E402
-from trainer.errors import ConfigError  # noqa: E402
-
-pytestmark = pytest.mark.timeout(120)
 # In each the steps are cut differently into calls, which may not matter.
-STRATEGIES = {
-    "single": {"steps_per_call": 50},
-    "mirrored": {"num_devices": 2, "steps_per_call": 4},
-}
-IS_LONG = os.environ.get("AS_FIT") == "all"
-if IS_LONG:
-    STRATEGIES["micro-batches"] = {"micro_batches": 2}
+SINGLE = {"steps_per_call": 50}
+IN_PARTS = {"num_devices": 2, "num_pieces": 2, "micro_batches": 2, "steps_per_call": 4}
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +42,24 @@ def warnings_of_keras():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_model_is_trained_as_by_fit(case, examples_of, tmp_path):
-    plain = None if case.refusal else fit(case)
-    for name, settings in STRATEGIES.items():
-        has_parts = name != "single"
-        refusal = case.refusal or (case.parts_refusal if has_parts else "")
-        if refusal:
-            with pytest.raises(ConfigError, match=refusal):
-                train(case, tmp_path / name, examples_of(case.label), **settings)
-        elif case.has_parts or not has_parts:
-            ours = train(case, tmp_path / name, examples_of(case.label), **settings)
-            expect_equal(ours, plain, compares_calls=case.compares_calls)
+    """In parts, by weights in pieces, where that is possible; with callbacks on one device, too."""
+
+    def trained(**settings):
+        return train(case, tmp_path / str(len(settings)), examples_of(case.label), **settings)
+
+    if refusal := case.refusal or case.parts_refusal:
+        with pytest.raises(ConfigError, match=refusal):
+            trained(**IN_PARTS)
+    if case.refusal:
+        return
+    plain, has_parts = fit(case), case.has_parts and not case.parts_refusal
+    if has_parts:
+        expect_equal(trained(**IN_PARTS), plain, compares_calls=case.compares_calls)
+    if not has_parts or case.callbacks is not tuple:
+        expect_equal(trained(**SINGLE), plain, compares_calls=case.compares_calls)
 
 
-@pytest.mark.skipif(not IS_LONG, reason="AS_FIT=all trains in clusters, too")
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(0, 2, 0), (1, 1, 1)], ids=["workers", "parameter server"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_model_is_trained_in_a_cluster_as_by_fit(
@@ -89,11 +82,14 @@ def test_a_model_is_trained_in_a_cluster_as_by_fit(
     elif (case.has_parts or not has_parts) and not (num_ps and case.callbacks is not tuple):
         # On parameter servers calls in flight may be finished after an epoch that changes them.
         assert not any(codes.values()), logs
-        for ours, plain in zip(read_variables(tmp_path / "model"), fit(case).weights, strict=True):
-            np.testing.assert_allclose(ours, plain, atol=1e-5, rtol=1e-4)
+        ours = exported_variables(tmp_path / "model")
+        of_seeds = (np.int64, (2,))
+        ours = [one for one in ours if (one.dtype, one.shape) != of_seeds]
+        expect_equal_weights(ours, fit(case).weights)
 
 
 CLUSTER_WORKLOAD = """
+from tests.trainer.support.jobs import exported_variables
 from tests.trainer.support.plain_cases import CASES
 
 case = CASES[{}]
@@ -101,28 +97,20 @@ workload = case.workload(case.callbacks())
 """
 
 
-def read_variables(folder):
-    """Return the variables of an exported model without counters of random numbers."""
-    exported = tf.train.load_checkpoint(str(folder / "variables/variables"))
-    names = [name for name in exported.get_variable_to_shape_map() if name.startswith("_variables")]
-    values = [exported.get_tensor(name) for name in sorted(names, key=number_of)]
-    return [one for one in values if (one.dtype, one.shape) != (np.int64, (2,))]
-
-
-def number_of(name):
-    return int(name.split("/")[1])
-
-
 def expect_equal(ours, plain, *, compares_calls):
     """Compare two outcomes: the weights to 1e-5, and the calls of the callbacks with their logs."""
-    for ours_, plain_ in zip(ours.weights, plain.weights, strict=True):
-        np.testing.assert_allclose(ours_, plain_, atol=1e-5, rtol=1e-4)
+    expect_equal_weights(ours.weights, plain.weights)
     assert [name for name, _ in ours.calls] == [name for name, _ in plain.calls]
     for (name, logs), (_, expected) in zip(ours.calls, plain.calls, strict=True):
         if compares_calls:
             assert set(expected) <= set(logs), name
             got = {key: logs[key] for key in expected}
             assert got == pytest.approx(expected, abs=1e-4), name
+
+
+def expect_equal_weights(ours, plain):
+    for one, other in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-4)
 
 
 def test_the_table_of_the_documentation_is_that_of_the_cases():
