@@ -4,11 +4,7 @@ import contextlib
 import json
 import socket
 
-import pytest
-
 from trainer.errors import EXIT_RESTART
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def test_a_worker_that_is_lost_while_the_chief_connects_is_named(

@@ -1,4 +1,4 @@
-"""Each shipped cluster file, and those of old tutorials, trains here, one process per machine."""
+"""Shipped cluster files train here, one process per machine, and an old tutorial's steps work."""
 
 import json
 import re
@@ -11,11 +11,9 @@ from pipelines.cli import main
 from pipelines.config.cluster_files import read_cluster
 from vertex_local.tests.support.service import running_service
 
-pytestmark = pytest.mark.timeout(180)
-FILES = [
-    *sorted(Path("configs/clusters").glob("*.yaml")),
-    *sorted(Path("tests/components/plan_training/old_cluster_files").glob("*.yaml")),
-]
+OLD = Path("tests/components/plan_training/old_cluster_files")
+FILES = [*sorted(Path("configs/clusters").glob("*.yaml")), *sorted(OLD.glob("*.yaml"))]
+QUICK = "mnist_parameter_server"
 
 
 @pytest.fixture(scope="module")
@@ -27,45 +25,66 @@ def state_dir(tmp_path_factory):
 
 
 @pytest.fixture
-def submit(state_dir, examples_dir, capsys):
-    """Run `jobs submit` with a cluster file; return its output."""
+def trainyard(state_dir, capsys):
+    """Run a command against the service; return its output, or its error if it must fail."""
 
-    def run(file, *options):
-        examples = ["--examples-dir", str(examples_dir), "--name", file.stem]
-        command = ["jobs", "submit", "mnist", "--state-dir", str(state_dir), *examples]
-        options = ["--cluster", str(file), *options, "--", "--steps=8", "--batch-size=16"]
-        assert main([*command, *options]) == 0
-        return capsys.readouterr().out
+    def run(*words, code=0):
+        assert main([*words, "--state-dir", str(state_dir)]) == code
+        said = capsys.readouterr()
+        return said.err if code else said.out
 
     return run
 
 
-def processes_of(request):
-    """Return what the processes of a job depend on here: not machines, images, time or folder."""
-    spec = json.loads(request[request.index("{") :])["jobSpec"]
-    pools = [
-        [pool["replicaCount"], pool["containerSpec"]["command"], pool["containerSpec"]["args"]]
-        for pool in spec["workerPoolSpecs"]
-    ]
-    others = {name: value for name, value in spec["scheduling"].items() if name != "timeout"}
-    return json.dumps([pools, others])
+@pytest.fixture
+def submit(state_dir, examples_dir, capsys):
+    """Train a job to its end; return its id."""
+
+    def run(file, name):
+        command = ["jobs", "submit", "mnist", "--cluster", str(file), "--name", name, "--wait"]
+        command += ["--examples-dir", str(examples_dir), "--state-dir", str(state_dir)]
+        assert main([*command, "--", "--steps=8", "--batch-size=16"]) == 0
+        return re.search(r"job (\d+)", capsys.readouterr().out)[1]
+
+    return run
 
 
-@pytest.fixture(scope="module")
-def trained():
-    """The roles of the jobs that have trained, by the processes that were requested."""
-    return {}
-
-
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_a_shipped_cluster_trains(file, submit, trained, state_dir, capsys):
-    request = processes_of(submit(file, "--dry-run"))
-    if request not in trained:  # several files start the same processes
-        job_id = re.search(r"job (\d+)", submit(file, "--wait"))[1]
-        assert main(["jobs", "show", job_id, "--state-dir", str(state_dir)]) == 0
-        replicas = set(re.findall(r"^([a-z]+)/(\d+) ", capsys.readouterr().out, re.M))
-        assert (state_dir / f"runs/{file.stem}/model/saved_model.pb").is_file()
-        trained[request] = Counter(role for role, _ in replicas)
-    roles, cluster = trained[request], read_cluster(file)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(one, marks=() if one.stem == QUICK else pytest.mark.long) for one in FILES],
+    ids=lambda file: file.stem,
+)
+def test_a_shipped_cluster_trains(file, submit, trainyard, state_dir):
+    shown = trainyard("jobs", "show", submit(file, file.stem))
+    roles = Counter(role for role, _ in set(re.findall(r"^([a-z]+)/(\d+) ", shown, re.M)))
+    cluster = read_cluster(file)
     assert roles["chief"] + roles["worker"] == cluster.chief + cluster.workers
     assert roles["ps"] == cluster.parameter_servers
+    assert (state_dir / f"runs/{file.stem}/model/saved_model.pb").is_file()
+
+
+def test_a_tutorials_steps_from_a_job_to_predictions(submit, trainyard, tmp_path):
+    digits = tmp_path / "digits.jsonl"
+    digits.write_text(f"{json.dumps([[0] * 28] * 28)}\n{json.dumps({'image': [255] * 784})}\n")
+    ask = ["endpoints", "predict", "mnist", "--json-instances", str(digits)]
+
+    job_id = submit(OLD / "mnist-two-nodes.yaml", "mnist-1")
+    assert "mnist@1 (default)" in trainyard("models", "upload", "mnist-1", "--name", "mnist")
+    deployed = trainyard("endpoints", "deploy", "mnist@1")
+    assert "the version holds no golden.json" in deployed
+    heads, *rows = trainyard(*ask).splitlines()
+    assert heads.split() == ["CLASS", "LABEL", "PROBABILITIES"]
+    assert len(rows) == 2
+
+    trainyard("models", "upload", job_id, "--name", "mnist", "--version-alias", "second")
+    trainyard("endpoints", "deploy", "mnist@second")
+    assert "the default is mnist@2" in trainyard("models", "set-default", "mnist@2")
+    first, second = trainyard("models", "list").splitlines()[1:]
+    assert (first.split()[1:3], "default" in second) == (["1", "previous"], True)
+
+    digits.write_text('{"inputs": [0]}\n')
+    assert f"{digits}, line 1: the field 'inputs' is" in trainyard(*ask, code=1)
+    trainyard("models", "rollback", "mnist")
+    trainyard("endpoints", "delete", "mnist")
+    trainyard("models", "delete", "mnist", "--all")
+    assert trainyard("models", "list").splitlines()[1:] == []

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,9 +18,8 @@ from tests.support.processes.everything import EVERYTHING
 from trainer.errors import EXIT_RESTART
 from vertex_local.tests.support.forks import Fork, forks_with
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.linux("network namespaces")]
+pytestmark = pytest.mark.linux("network namespaces")
 
-Process = subprocess.Popen | Fork
 LEFT, RIGHT = "10.213.7.1", "10.213.7.2"
 TWO = [f"{LEFT}:2222", f"{RIGHT}:2222"]
 
@@ -32,7 +30,7 @@ class TwoHosts:
     def __init__(self, folder: Path):
         self.folder = folder
         self.names = [f"trainyard-{os.getpid()}-{side}" for side in "ab"]
-        self.started: list[Process] = []
+        self.started: list[Fork] = []
 
     def connect(self) -> None:
         """Create the hosts; skip the test if the system refuses it."""
@@ -54,29 +52,16 @@ class TwoHosts:
         """Set the cable `up` or `down`; neither host is notified."""
         ip("-n", self.names[1], "link", "set", "cable", state)
 
-    def start(self, command: str, *, host: int, is_new: bool) -> tuple[Process, Path]:
-        """Run a command on a host, in a shell or as a fork; return its process and log."""
+    def start(self, command: str, *, host: int) -> tuple[Fork, Path]:
+        """Run a command on a host, as a fork; return its process and log."""
         log_path = self.folder / f"{len(self.started)}.log"
-        begin = self._in_a_shell if is_new else self._as_a_fork
-        self.started.append(begin(command, self.names[host], log_path))
-        return self.started[-1], log_path
-
-    def _in_a_shell(self, command: str, name: str, log_path: Path) -> Process:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        with log_path.open("w") as log:
-            return subprocess.Popen(
-                ["ip", "netns", "exec", name, "sh", "-c", command],
-                env={**os.environ, "PATH": path, "TF_CONFIG": ""},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _as_a_fork(self, command: str, name: str, log_path: Path) -> Process:
         variable, *words = shlex.split(command)
         key, _, value = variable.partition("=")
         forks = forks_with(*EVERYTHING)
-        return forks.start(words, log_path=log_path, network=name, **{key: value})
+        self.started.append(
+            forks.start(words, log_path=log_path, network=self.names[host], **{key: value})
+        )
+        return self.started[-1], log_path
 
     def close(self) -> None:
         """Kill all processes and delete the hosts."""
@@ -106,13 +91,13 @@ def hosts(tmp_path):
 def start(hosts, examples_dir, tmp_path):
     """Starts a cluster by the commands of `cluster commands`, on the hosts with its addresses."""
 
-    def start_cluster(cluster, addresses, *flags: object, new: str = ""):
+    def start_cluster(cluster, addresses, *flags: object):
         out = tmp_path / cluster.strategy
         given = ["--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", out]
         given += ["--batch-size", 32, "--steps-per-call", 5, "--log-every-steps", 5, *flags]
         printed = commands(cluster, addresses, flags=list(map(str, given)))
         return {
-            name: hosts.start(command, host=int(address.startswith(RIGHT)), is_new=name == new)
+            name: hosts.start(command, host=int(address.startswith(RIGHT)))
             for (name, command), address in zip(printed.items(), addresses, strict=True)
         }
 
@@ -125,7 +110,7 @@ def two_workers(pytestconfig):
     return load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
 
 
-def wait_for(pattern: str, replica: tuple[Process, Path], *, after: int = 0) -> int:
+def wait_for(pattern: str, replica: tuple[Fork, Path], *, after: int = 0) -> int:
     """Wait for the pattern in the log after its first characters; return the log's length."""
     process, log_path = replica
     deadline = time.monotonic() + 120
@@ -162,7 +147,7 @@ def test_a_host_that_is_cut_off_is_named_and_no_replica_hangs(hosts, start, two_
 def test_a_host_that_is_unreachable_at_the_start_is_named(hosts, start, two_workers):
     hosts.set_cable("down")
     flags = ["--steps", 10, "--start-timeout-seconds", 3]
-    started = start(two_workers, TWO, *flags, new="worker/0")
+    started = start(two_workers, TWO, *flags)
     for process, log_path in started.values():
         assert process.wait(90) != 0, log_path.read_text()
         log = log_path.read_text()

@@ -37,12 +37,6 @@ def test_every_field_is_a_flag(capsys):
     assert "example:" in shown
 
 
-def test_flags_become_the_configuration():
-    flags = ["--steps", "7", "--batch-size", "32", "--learning-rate", "0.01", "--fresh"]
-    expected = config(steps=7, batch_size=32, learning_rate=0.01, fresh=True)
-    assert parse_flags(REQUIRED + flags) == expected
-
-
 @pytest.mark.parametrize(
     ("flag", "value", "allowed"),
     [
@@ -122,15 +116,6 @@ def test_the_share_of_warmup_follows_the_schedule(settings, warmup):
 def test_steps_and_epochs_together_are_refused():
     with pytest.raises(ConfigError, match="--steps and --epochs"):
         config(steps=5, epochs=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("epochs", 2.0), ("batch_size", True), ("batch_size", "128"), ("fresh", 1)],
-)
-def test_a_field_of_the_wrong_type_is_refused(name, value):
-    with pytest.raises(ConfigError, match=name.replace("_", "-")):
-        config(**{name: value})
 
 
 @pytest.mark.parametrize(
