@@ -57,7 +57,6 @@ def check(monkeypatch):
     return run
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("case", COLUMNS)
 def test_a_perfect_verdict_names_the_column_that_tells_the_label(check, case):
     values, words = COLUMNS[case]
@@ -71,7 +70,6 @@ def test_a_perfect_verdict_names_the_column_that_tells_the_label(check, case):
     assert not check(workload, columns, LEFT.astype(int), auc=0.98)
 
 
-@pytest.mark.fast
 def test_the_parts_of_a_time_are_its_column(check):
     time = Timestamp("closed_on", parts=("month", "hour"))
     workload = Table([time, Number("age")], label=BINARY)
@@ -82,7 +80,6 @@ def test_the_parts_of_a_time_are_its_column(check):
     assert text.startswith("auc 1.0000, since closed_on tells left by the rows that miss it;")
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("values", "is_told"),
     [(3 * PRICE + 1, True), (np.log(PRICE), True), (PRICE * DICE.random(NUM_ROWS), False)],
@@ -94,7 +91,6 @@ def test_a_line_or_the_order_of_a_number_is_named(check, values, is_told):
     assert bool(check(workload, columns, PRICE, r2=0.999, rmse=0.1)) == is_told
 
 
-@pytest.mark.fast
 def test_other_labels_are_not_looked_at(check):
     workload = Table([Number("x")], label=Multilabel("tags", values=("a", "b")))
     assert not check(workload, {"x": AGES}, np.zeros((NUM_ROWS, 2)), auc=1.0)
