@@ -38,7 +38,8 @@ class _Exchange:
 class Connection(asyncio.Protocol):
     """A connection; `server` has its limits, and handles its requests.
 
-    `deadline` is the time at which the connection has waited too long: see `expire`.
+    `deadline` is the time at which the connection has waited too long: see `expire`. `num_bytes` is
+    the size of the bodies of its requests that wait or are being handled.
     """
 
     transport: asyncio.Transport
@@ -54,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._is_reading_head = self._is_reading_body = False
         self._ignores_input = self._lingers = self._is_write_paused = self._is_ended = False
         self._is_advancing = False
-        self._num_bytes = 0  # of the bodies of waiting and handled requests
+        self.num_bytes = 0
         self.last_active = 0.0
         self.deadline = float("inf")
 
@@ -196,7 +197,7 @@ class Connection(asyncio.Protocol):
             return
         self._ignores_input = closes
         num_bytes = len(request.body)
-        self._num_bytes += num_bytes
+        self.num_bytes += num_bytes
         self._waiting.append(_Exchange(request, closes, num_bytes=num_bytes))
 
     @property
@@ -205,7 +206,7 @@ class Connection(asyncio.Protocol):
         return (
             not self._waiting
             and len(self._handled) < self._limits.pipelined_requests
-            and self._num_bytes <= self._limits.body_bytes
+            and self.num_bytes <= self._limits.body_bytes
         )
 
     def _advance(self) -> None:
@@ -253,7 +254,7 @@ class Connection(asyncio.Protocol):
             # A server that stops completes all requests that it has received.
             closes = exchange.closes or (self._server.is_draining and not self.is_handling)
             has_body = not exchange.request or exchange.request.method != "HEAD"
-            self._num_bytes -= exchange.num_bytes
+            self.num_bytes -= exchange.num_bytes
             parts.append(response.encode(date=self._server.date, closes=closes, has_body=has_body))
         self._wait()
         self.transport.write(b"".join(parts))

@@ -28,6 +28,20 @@ class Echo:
         return instances
 
 
+class Held(Echo):
+    """Returns numbers once `proceed` is set; `calls` has its batches."""
+
+    def __init__(self, *, is_held: bool = True) -> None:
+        self.proceed, self.calls = threading.Event(), list[list[Any]]()
+        if not is_held:
+            self.proceed.set()
+
+    def predict(self, instances: list[Any], signature: str = "") -> list[Any]:
+        self.calls.append(instances)
+        assert self.proceed.wait(TIMEOUT_SECONDS)
+        return super().predict(instances)
+
+
 class Running:
     """A running server: its port, its application, and the errors of its event loop."""
 

@@ -1,35 +1,17 @@
 """Connections: kept alive, limited in number, and never blocked by a client that does not read."""
 
 import threading
-import time
 from contextlib import ExitStack
 
 import pytest
 
-from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Echo, post, read_all, running
+from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Held, post, read_all, running
 from trainer.serving.http.limits import Limits
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
 LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ONE = post(b'{"instances": [1]}')
-
-
-class Blocked(Echo):
-    """Predicts after `proceed` is set."""
-
-    def __init__(self):
-        self.proceed = threading.Event()
-
-    def predict(self, instances, signature=""):
-        assert self.proceed.wait(TIMEOUT_SECONDS)
-        return super().predict(instances)
-
-
-def wait_until(is_true):
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not is_true():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
 
 
 def ask(connection, data=LIVE):
@@ -59,7 +41,7 @@ def test_many_connections_at_once_replace_as_many():
 
 
 def test_beyond_the_limit_of_busy_connections_503_says_when_to_try_again():
-    predictor = Blocked()
+    predictor = Held()
     with running(Limits(connections=2), predictor) as server, ExitStack() as stack:
         busy = [stack.enter_context(server.connect()) for _ in range(2)]
         for connection in busy:
@@ -78,6 +60,29 @@ def test_a_client_that_waits_for_permission_to_send_the_body_gets_it():
     with running(Limits()) as server, server.connect() as connection:
         assert ask(connection, head + b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert ask(connection, body).startswith(b"HTTP/1.1 200 ")
+        huge = b"POST / HTTP/1.1\r\nContent-Length: 9999999\r\nExpect: 100-continue\r\n\r\n"
+        assert ask(connection, huge).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    ("size", "is_kept"), [(2_000, True), (9_000_000, False)], ids=["large", "huge"]
+)
+@pytest.mark.parametrize("form", ["length", "chunked"])
+def test_a_too_large_body_is_413_and_only_a_far_too_large_one_ends_the_connection(
+    size, is_kept, form
+):
+    request = post(b"x" * size)
+    if form == "chunked":
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        request = head + b"%x\r\n%s\r\n0\r\n\r\n" % (size, b"x" * size)
+    limits = Limits(body_bytes=1_000, read_bytes=10_000)
+    with running(limits) as server:
+        received = server.send(request + LIVE)
+        assert server.send(LIVE).startswith(b"HTTP/1.1 200 ")
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert b'{"error":' in received
+    assert (b"HTTP/1.1 200 " in received) is is_kept
+    assert (b"Connection: close" in received) is not is_kept
 
 
 @pytest.mark.parametrize(

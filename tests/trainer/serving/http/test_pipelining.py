@@ -5,12 +5,14 @@ import re
 import socket
 import struct
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
-from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Echo, post, read_all, running
+from tests.trainer.serving.http.serving import Held, post, read_all, running
+from trainer.serving.http import batching
 from trainer.serving.http.limits import Limits
+from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
 LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -18,28 +20,8 @@ RESPONSE = re.compile(rb"HTTP/1\.1 (\d+) (.*?)\r\n\r\n(\{.*?\})(?=HTTP/1|$)", re
 RESET = struct.pack("ii", 1, 0)  # when the socket is closed
 
 
-class Recorded(Echo):
-    """Returns numbers once `proceed` is set; `calls` has its batches."""
-
-    def __init__(self):
-        self.proceed, self.calls = threading.Event(), []
-        self.proceed.set()
-
-    def predict(self, instances, signature=""):
-        self.calls.append(instances)
-        assert self.proceed.wait(TIMEOUT_SECONDS)
-        return super().predict(instances)
-
-
 def predict(*instances, headers=()):
     return post(json.dumps({"instances": instances}).encode(), *headers)
-
-
-def wait_until(is_true):
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not is_true():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
 
 
 def responses(data):
@@ -58,7 +40,7 @@ def closing(data):
 
 
 def test_requests_are_answered_in_order_and_share_a_batch():
-    model = Recorded()
+    model = Held(is_held=False)
     with running(Limits(), model) as server:
         received = server.send(predict(1) + predict(2) + LIVE + predict(3, 4) + LIVE)
     assert responses(received) == [(200, 1), (200, 2), (200, "alive"), (200, 3), (200, "alive")]
@@ -75,7 +57,7 @@ def test_bad_requests_in_the_middle_fail_in_their_places():
 
 
 def test_a_last_request_in_the_middle_ends_the_connection():
-    model = Recorded()
+    model = Held(is_held=False)
     with running(Limits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1) + predict(2, headers=["Connection: close"]) + predict(3))
         received = read_all(connection)
@@ -85,13 +67,13 @@ def test_a_last_request_in_the_middle_ends_the_connection():
 
 
 def test_what_is_not_http_is_refused_after_the_responses_before_it():
-    model = Recorded()
-    model.proceed.clear()
+    model = Held()
     with running(Limits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + b"nonsense\r\n\r\n" + predict(3))
-        wait_until(lambda: server.server.app.metrics._requests["", 400])
+        refused = 'serving_requests_total{route="",status="400"} 1'
+        wait_until(lambda: refused in server.server.app.metrics.text({}))
         model.proceed.set()
         received = read_all(connection)
     assert [status for status, _ in responses(received)] == [200, 200, 400]
@@ -118,16 +100,15 @@ def test_half_a_request_must_be_completed_in_time():
     assert [status for status, _ in responses(received)] == [200, 408]
 
 
-def test_requests_that_waited_too_long_get_504_in_their_places():
-    model = Recorded()
-    model.proceed.clear()
+def test_requests_that_waited_too_long_get_504_in_their_places(monkeypatch):
+    now, model = [0.0], Held()
+    monkeypatch.setattr(batching, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with running(Limits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + LIVE + predict(3))
-        batcher = server.server.app.batcher
-        wait_until(lambda: batcher.num_queued == 2)
-        batcher._limits = Limits(queued_seconds=0)
+        wait_until(lambda: server.server.app.batcher.num_queued == 2)
+        now[0] += Limits().queued_seconds + 1
         model.proceed.set()
         received = b""
         while len(responses(received)) < 4:
@@ -145,8 +126,7 @@ def test_a_response_does_not_wait_for_the_acknowledgement_of_the_one_before():
 
 
 def test_more_requests_than_the_limit_wait_for_those_before_them():
-    model = Recorded()
-    model.proceed.clear()
+    model = Held()
     with running(Limits(pipelined_requests=2), model) as server, server.connect() as connection:
         connection.sendall(b"".join(map(predict, range(1, 8))))
         wait_until(lambda: model.calls)
@@ -159,17 +139,18 @@ def test_more_requests_than_the_limit_wait_for_those_before_them():
 
 
 def test_a_client_that_reads_nothing_is_no_longer_read_and_loses_nothing():
-    count = 100
-    large = predict(*[7] * 100_000)  # 300 kB, as its response
-    with running(Limits()) as server, server.connect() as connection:
+    count, text = 100, "x" * 300_000
+    large = predict(text)
+    texts = SimpleNamespace(predict=lambda instances, signature="": instances)
+    with running(Limits(), texts) as server, server.connect() as connection:
         sender = threading.Thread(target=connection.sendall, args=(large * count,))
         sender.start()
         wait_until(lambda: server.server.connections)
         (one,) = server.server.connections
-        wait_until(lambda: one._is_write_paused and not one.transport.is_reading())
-        assert len(one._handled) + len(one._waiting) <= 16
-        assert one._num_bytes < 3_000_000
-        assert one.transport.get_write_buffer_size() < 17 * len(large)
+        write_buffer = one.transport.get_write_buffer_size
+        wait_until(lambda: write_buffer() and not one.transport.is_reading())
+        assert one.num_bytes < 3_000_000
+        assert write_buffer() < 17 * len(large)
         assert sender.is_alive()
         reader = threading.Timer(0, lambda: (sender.join(), connection.shutdown(socket.SHUT_WR)))
         reader.start()
@@ -178,8 +159,7 @@ def test_a_client_that_reads_nothing_is_no_longer_read_and_loses_nothing():
 
 
 def test_a_client_that_leaves_cancels_its_requests():
-    model = Recorded()
-    model.proceed.clear()
+    model = Held()
     with running(Limits(), model) as server:
         with server.connect() as connection:
             connection.sendall(predict(1))
@@ -195,8 +175,7 @@ def test_a_client_that_leaves_cancels_its_requests():
 
 
 def test_a_server_that_stops_completes_all_requests_of_a_connection():
-    model = Recorded()
-    model.proceed.clear()
+    model = Held()
     limits = Limits(pipelined_requests=2)
     with running(limits, model) as server:
         connection = server.connect()

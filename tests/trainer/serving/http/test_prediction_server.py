@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +11,6 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from trainer.serving.http.limits import MAX_BODY_BYTES
 from vertex_local.machine.ports import POOL
 
 # Waits as long as the first instance says, and returns the instances.
@@ -116,74 +114,9 @@ def test_an_idle_server_exits_at_once_on_sigterm(start, connect):
     assert process.wait(15) == 0  # well before the 20 s of a drain
 
 
-HUGE = MAX_BODY_BYTES * 20
-
-
-@pytest.mark.parametrize(
-    ("size", "is_chunked", "connection_after"),
-    [
-        (MAX_BODY_BYTES + 1, False, OPEN),
-        (MAX_BODY_BYTES + 1, True, OPEN),
-        (HUGE, False, CLOSE),
-        (HUGE, True, CLOSE),
-    ],
-)
-def test_a_too_large_body_is_413_and_the_server_continues(
-    start, connect, size, is_chunked, connection_after
-):
-    _, port = start()
-    connection = connect(port)
-    body = [b"x" * size] if is_chunked else b"x" * size
-    connection.request("POST", "/predict", body, encode_chunked=is_chunked, headers={})
-    response = connection.getresponse()
-    assert (response.status, response.getheader("Connection")) == (413, connection_after)
-    assert json.load(response)["error"]
-    send(connection, 0)  # on the same connection, or on a new one
-    assert receive(connection) == (200, OPEN)
-
-
-def test_a_client_that_expects_continue_gets_413(start):
-    _, port = start()
-    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
-        head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HUGE}\r\n"
-        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
-        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"instances": [NaN]}',
-        b'{"instances": [1e999]}',
-        b'{"instances": ["\\ud800"]}',
-        b'{"instances": [0], "instances": [1]}',
-        b'{"instances": ' + b"[" * 100_000,
-        b"",
-        b"{",
-    ],
-    ids=lambda body: body[:30],
-)
-def test_a_body_that_is_not_json_is_400(start, connect, body):
-    _, port = start()
-    connection = connect(port)
-    connection.request("POST", "/predict", body)
-    assert receive(connection) == (400, OPEN)
-
-
-@pytest.mark.parametrize(
-    ("host", "headers", "status"),
-    [
-        ("127.0.0.1", {}, 200),
-        ("127.0.0.1", {"Host": "localhost:8080"}, 200),
-        ("127.0.0.1", {"Host": "localhost:8080", "Origin": "http://localhost:8080"}, 200),
-        ("127.0.0.1", {"Host": "attacker.example"}, 403),
-        ("127.0.0.1", {"Origin": "http://attacker.example"}, 403),
-        ("127.0.0.1", {"Origin": "null"}, 403),
-        ("0.0.0.0", {"Host": "10.128.0.2:8080", "Origin": "http://any.example"}, 200),
-    ],
-)
-def test_only_on_loopback_the_host_and_origin_are_checked(start, connect, host, headers, status):
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 403), ("0.0.0.0", 200)])
+def test_the_host_of_a_request_is_checked_only_on_loopback(start, connect, host, status):
     _, port = start(host)
     connection = connect(port)
-    send(connection, 0, **headers)
+    send(connection, 0, Host="10.128.0.2:8080")
     assert receive(connection) == (status, OPEN)
