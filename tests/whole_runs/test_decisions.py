@@ -1,4 +1,4 @@
-"""What a person decides about a model lasts: schedules, runs in progress and resumed runs obey."""
+"""What a person decides about a model lasts: a schedule's runs obey, in progress and resumed."""
 
 import json
 import re
@@ -8,38 +8,33 @@ import yaml
 
 from tests.support.processes.whole_runs import Home, ended
 
-ANY_ACCURACY = ("--keep-endpoint", "--set", "thresholds.accuracy=0")
-FAILED_EXIT = 1
+MACHINES = {
+    "serving_machine": "n1-standard-8",
+    "serving.min_replicas": 2,
+    "serving.max_replicas": 5,
+    "serving.cpu_target": 70,
+}
 
 
-@pytest.fixture
-def home(tmp_path, tiny_mnist):
-    home = Home(tmp_path / "home", tiny_mnist(num_train=64, num_test=20))
-    with home.serving():
-        yield home
-
-
-def default_of(home: Home) -> str:
-    """Return the number of the default version, as `models list` shows it."""
-    return re.search(r"^mnist +(\d+) +.*default", home.call("models", "list"), re.MULTILINE)[1]
-
-
-def versions_of(home: Home) -> list[str]:
-    return re.findall(r"^mnist +(\d+)", home.call("models", "list"), re.MULTILINE)
+def versions_of(home: Home) -> tuple[list[str], str]:
+    """Return all versions and the default one, as `models list` shows them."""
+    listed = home.call("models", "list")
+    [default] = re.findall(r"^taxi +(\d+) +.*default", listed, re.MULTILINE)
+    return re.findall(r"^taxi +(\d+)", listed, re.MULTILINE), default
 
 
 @pytest.fixture
 def night(home, tmp_path, taxi_rows, write_csv):
-    """Run a schedule's next run to its end; return its output and outcome."""
+    """Start a schedule's next run."""
     trips = write_csv(taxi_rows(200))
+    (tmp_path / "schedules").mkdir()
 
-    def run(**parameters) -> tuple[str, str]:
+    def start(**parameters):
         schedule = {
             "workload": "taxi",
             "cron": "0 3 * * *",
             "paused": True,
             "parameters": {
-                "model_name": "mnist",  # of which the helpers above read the versions
                 "prepare.files": [str(trips)],
                 "train.epochs": 1,
                 "thresholds.auc": 0,
@@ -48,17 +43,15 @@ def night(home, tmp_path, taxi_rows, write_csv):
                 "gate.folds": 0,
                 "gate.min_gain": -2,
                 "keep_endpoint": True,
+                **MACHINES,
                 **parameters,
             },
         }
-        folder = tmp_path / "schedules"
-        folder.mkdir(exist_ok=True)
-        (folder / "nightly.yaml").write_text(yaml.safe_dump(schedule))
-        home.call("schedule", "apply", str(folder))
-        output = home.call("schedule", "run-now", "nightly", "--wait")
-        return output, home.summary()["outcome"]
+        (tmp_path / "schedules/nightly.yaml").write_text(yaml.safe_dump(schedule))
+        home.call("schedule", "apply", str(tmp_path / "schedules"))
+        return home.start("schedule", "run-now", "nightly", "--wait")
 
-    return run
+    return start
 
 
 def machines_of(home: Home) -> tuple:
@@ -71,91 +64,44 @@ def machines_of(home: Home) -> tuple:
     return found["machineSpec"]["machineType"], *numbers
 
 
-def test_a_schedule_does_not_promote_what_a_person_left_or_holds(home, night):
-    machines = {"serving_machine": "n1-standard-8", "serving.min_replicas": 2}
-    machines |= {"serving.max_replicas": 5, "serving.cpu_target": 70}
-    assert night(**machines)[1] == "promoted"
-    assert machines_of(home) == ("n1-standard-8", 2, 5, 70)
-    assert night(**machines | {"serving.max_replicas": 6})[1] == "same-model"
+@pytest.mark.timeout(400)
+def test_a_schedules_runs_wait_for_a_person_and_obey_a_hold_in_progress_and_resumed(home, night):
+    code, output = ended(night())
+    assert (code, home.summary()["outcome"]) == (0, "promoted"), output
+    assert machines_of(home) == tuple(MACHINES.values())
+    code, output = ended(night(**{"serving.max_replicas": 6}))
+    assert (code, home.summary()["outcome"]) == (0, "same-model"), output
     assert machines_of(home) == ("n1-standard-8", 2, 6, 70)
-    assert night(**{"train.seed": 5}, **machines)[1] == "promoted"
-    home.call("models", "rollback", "mnist", "--reason", "Fares are 5 % too low!")
-    assert machines_of(home) == ("n1-standard-8", 2, 5, 70), "of the version that it leaves"
-
-    output, outcome = night(**{"train.seed": 5})
-
-    assert outcome == "rejected"
-    assert (
-        "the model is that of version 2 (to promote it: trainyard models approve mnist@2)" in output
-    )
-    assert "Fares are 5 % too low!" in output
-    assert (default_of(home), versions_of(home)) == ("1", ["1", "2"])
-    home.call("models", "hold", "mnist", "--reason", "end of the year")
-    output, outcome = night(**{"train.seed": 7})
-    assert outcome == "held"
-    assert re.search(r"held: by \S+@\S+ at .*: end of the year", output)
-    assert home.summary()["metrics"]
-    assert (default_of(home), versions_of(home)) == ("1", ["1", "2"])
-    assert night(**{"train.seed": 5, "release.promote": False})[1] == "not-promoted"
-    home.call("models", "release", "mnist")
-    assert night(**{"train.seed": 7})[1] == "promoted"
-    assert default_of(home) == "3"
-    history = home.call("models", "history", "mnist")
-    causes = ["promoted", "released", "held: end", "rejected: Fares", "rollback", "promoted"]
-    assert re.search(".*".join(causes), history, re.DOTALL), history
-
-
-def test_a_version_waits_until_a_person_at_another_machine_approves_it(home, night):
     waiting = {"release.approval": "required", "release.canary": [20, 60]}
-    waiting["release.canary_seconds"] = 0.5
-    assert night()[1] == "promoted"
-
-    output, outcome = night(**{"train.seed": 5, **waiting})
-
-    assert outcome == "waiting"
+    code, output = ended(night(**{"train.seed": 5, "release.canary_seconds": 0.1, **waiting}))
+    assert (code, home.summary()["outcome"]) == (0, "waiting"), output
     assert "a person must approve or reject it" in output
-    assert home.summary()["model_version"] == "mnist@2"
-    assert default_of(home) == "1"
-    assert night(**{"train.seed": 5, **waiting})[1] == "waiting"
-    assert versions_of(home) == ["1", "2"], "the same model waits already"
-    elsewhere = home.elsewhere("models", "approve", "mnist@2", "--reason", "checked")
-    assert "the default is mnist@2, served by taxi" in elsewhere
-    assert default_of(home) == "2"
-    assert night(**{"train.seed": 7, **waiting})[1] == "waiting"
-    home.call("models", "reject", "mnist@3", "--reason", "not before Monday")
-    assert night(**{"train.seed": 7, **waiting})[1] == "rejected"
-    assert "approved: checked" in home.call("models", "history", "mnist")
+    assert home.summary()["model_version"] == "taxi@2"
+    assert versions_of(home) == (["1", "2"], "1")
+    elsewhere = home.elsewhere("models", "approve", "taxi@2", "--reason", "checked")
+    assert "the default is taxi@2, served by taxi" in elsewhere
+    assert machines_of(home) == tuple(MACHINES.values())
 
-
-def test_a_hold_stops_a_run_that_is_about_to_promote_and_its_resumed_run(home):
-    code, output = home.run(*ANY_ACCURACY)
-    assert code == 0, output
-    slow = home.start_run(*ANY_ACCURACY, "--set", "train.seed=5", "--set", "gate.min_gain=-2")
+    slow = night(**{"train.seed": 7})
     runner = home.runner_at("deploy-model", of=slow)
     runner.suspend()
-    home.call("models", "hold", "mnist", "--reason", "audit")
+    home.call("models", "hold", "taxi", "--reason", "end of the year")
     runner.resume()
-
     code, output = ended(slow)
 
-    assert code == FAILED_EXIT
-    assert re.search(r"not promoted, held: by \S+ at .*: audit", output)
-    assert (default_of(home), versions_of(home)) == ("1", ["1"])
-    run = home.summary()["run"]
-    output = home.call("runs", "resume", run, "--wait")
-    assert "held: by" in output
-    assert (default_of(home), versions_of(home)) == ("1", ["1"])
-    home.call("models", "release", "mnist")
-    home.call("runs", "resume", run, "--wait")
-    assert default_of(home) == versions_of(home)[-1] != "1"
-
-
-def test_a_run_that_must_not_promote_ends_after_its_evaluation(home):
-    code, output = home.run(*ANY_ACCURACY, "--no-promote")
-
-    assert code == 0, output
-    assert "not-promoted: the run ends after its evaluation" in output
-    assert home.summary()["outcome"] == "not-promoted"
-    assert set(home.states().values()) <= {"SUCCEEDED", "NOT_RUN"}
-    assert home.call("models", "list").count("\n") == 1
-    home.assert_nothing_is_left()
+    assert code == 1, output
+    assert re.search(r"not promoted, held: by \S+@\S+ at .*: end of the year", output)
+    assert versions_of(home) == (["1", "2"], "2")
+    resume = ("runs", "resume", home.summary()["run"], "--wait")
+    output = home.call(*resume)
+    assert re.search(r"held: by \S+@\S+ at .*: end of the year", output)
+    assert home.summary()["outcome"] == "held"
+    assert home.summary()["metrics"]
+    assert versions_of(home) == (["1", "2"], "2")
+    home.call("models", "release", "taxi")
+    home.call(*resume)
+    versions, default = versions_of(home)
+    assert default == versions[-1] not in {"1", "2"}
+    history = home.call("models", "history", "taxi")
+    causes = ["promoted", "released", "held: end", "approved: checked", "promoted"]
+    assert re.search(".*".join(causes), history, re.DOTALL), history
