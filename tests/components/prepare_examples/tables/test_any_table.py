@@ -11,6 +11,7 @@ from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import notes
 from components.prepare_examples.tables.reading.csv_files import BLOCK_BYTES, record_blocks
+from components.prepare_examples.tables.reading.files import open_table, scan
 from tests.support.data.csv_tables import write_table
 
 NUM_ROWS = 120
@@ -349,3 +350,9 @@ def test_blocks_of_many_columns_are_larger():
         options = {"name": "table.csv", "num_columns": num_columns}
         blocks = list(record_blocks(io.BytesIO(content), None, **options))
         assert (len(blocks), b"".join(blocks) == content) == (num_blocks, True)
+
+
+def test_a_cut_at_the_end_of_a_row_is_made_once(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "1\n" * 8)
+    found = scan(open_table(str(tmp_path / "a.csv")), [10, 14])
+    assert [cut.offset for cut in found.cuts] == [2, 10, 14, 18]
