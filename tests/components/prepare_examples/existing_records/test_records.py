@@ -151,7 +151,7 @@ def test_files_of_splits_decide_them(tmp_path, run, names, is_folder):
         ({"y": 2}, "y", "2 is not 0 or 1"),
         ({"y": None}, "y", "is missing"),
         (b"no example", "", "is not a tf.train.Example"),
-        (sequence(), "", "is a tf.train.SequenceExample"),
+        pytest.param(sequence(), "", "is a tf.train.SequenceExample", id="sequence"),
     ],
 )
 def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column, reason):
