@@ -98,17 +98,15 @@ class Connection(asyncio.Protocol):
         if self._ignores_input:
             return
         self.last_active = self._server.now()
-        was_reading_head = self._is_reading_head
+        self._num_head_bytes += len(data)  # but of a request that begins in this data
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._ignores_input = True  # its response, without an upgrade, closes the connection
         except httptools.HttpParserError as error:
             self.refuse(400, f"the request is not HTTP/1.1: {error}")
-        if was_reading_head and self._is_reading_head:
-            self._num_head_bytes += len(data)
-            if self._num_head_bytes > self._limits.head_bytes:
-                self.refuse(431, f"the head has more than {self._limits.head_bytes} bytes")
+        if self._is_reading_head and self._num_head_bytes > self._limits.head_bytes:
+            self.refuse(431, f"the head has more than {self._limits.head_bytes} bytes")
         self._advance()
 
     def pause_writing(self) -> None:

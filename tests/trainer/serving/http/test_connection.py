@@ -1,5 +1,6 @@
 """Connections: kept alive, limited in number, and never blocked by a client that does not read."""
 
+import socket
 import threading
 from contextlib import ExitStack
 
@@ -53,6 +54,19 @@ def test_beyond_the_limit_of_busy_connections_503_says_when_to_try_again():
         predictor.proceed.set()
         for connection in busy:
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_only_the_head_that_is_being_read_counts_for_its_limit():
+    with running(Limits(head_bytes=100)) as server, server.connect() as connection:
+        ask(connection)
+        [served] = server.server.connections
+        before = served.last_active
+        connection.sendall(LIVE[:10])
+        wait_until(lambda: served.last_active > before)
+        received = ask(connection, LIVE[10:] + 5 * LIVE + LIVE[:10])
+        connection.sendall(LIVE[10:])
+        connection.shutdown(socket.SHUT_WR)
+        assert (received + read_all(connection)).count(b"HTTP/1.1 200 ") == 7
 
 
 def test_a_client_that_waits_for_permission_to_send_the_body_gets_it():
