@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from vertex_local import client
 from vertex_local.client import Lease, LocalService, ServiceError, service_pid
+from vertex_local.tests.support.seen import is_running, running
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -92,10 +92,10 @@ def test_interrupt_during_the_services_start_leaves_no_process(root, monkeypatch
         patch.setattr(client.time, "sleep", interrupt)  # the first wait is for the new process
         with pytest.raises(KeyboardInterrupt):
             service.join()
-    [started] = [one for one in psutil.Process().children() if str(root) in one.cmdline()]
+    [started] = running(str(root))
     service.leave()
 
-    assert not started.is_running()
+    assert not is_running(started)
     assert service_pid(root) is None
 
 

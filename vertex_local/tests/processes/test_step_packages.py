@@ -185,6 +185,7 @@ def test_a_step_may_require_versions_that_conflict_with_the_service(runs):
 def test_steps_with_equal_requirements_share_an_environment_that_a_run_builds_once(runs, place):
     made = component(packages_to_install=["fares==1.0", "numpy"], install_kfp_package=False)
     before, built = len(environments(place)), num_built(runs)
+    drafts = kept(place) - {path.name for path in environments(place)}  # of a killed service
     with ThreadPoolExecutor(2) as threads:
         both = [
             threads.submit(succeeded, Runs(runs.service, runs.folder / n), [made, made])
@@ -199,7 +200,7 @@ def test_steps_with_equal_requirements_share_an_environment_that_a_run_builds_on
     assert len({one["prefix"] for one in found}) == 4, "each has a layer of its own"
     assert num_built(runs) - built in (1, 2), "by one of the two runs, or both"
     assert len(environments(place)) == before + 1
-    assert kept(place) == {path.name for path in environments(place)}
+    assert kept(place) - drafts == {path.name for path in environments(place)}
     assert all(list(one.rglob("kfp/__pycache__")) for one in environments(place)), "compiled once"
 
 
@@ -304,18 +305,20 @@ def test_the_error_of_a_package_that_cannot_be_installed_says_why(runs, place, t
 
 
 @pytest.fixture
-def slow(runs, wheels, tmp_path):
-    """Return a component whose package build waits for the test."""
-    write_slow_sdist(wheels, place=tmp_path)
-    yield component(packages_to_install=["slow-fares==1.0"])
-    (wheels / "slow-fares-1.0.tar.gz").unlink()
+def slow(runs, wheels, tmp_path, request):
+    """Return a component whose package build waits for the test; each test has its own version."""
+    version = request.param
+    archive = write_slow_sdist(wheels, version=version, place=tmp_path)
+    yield component(packages_to_install=[f"slow-fares=={version}"])
+    archive.unlink()
 
 
+@pytest.mark.parametrize("slow", ["1.1"], indirect=True)
 def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path):
     before = kept(place)
     job = runs.submit(pipeline_of(slow))
     wait_until((tmp_path / "begun").exists, "the build", timeout_seconds=WAIT_SECONDS)
-    pids = running("slow-fares==1.0")
+    pids = running("slow-fares==1.1")
     assert pids
     runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
     assert runs.wait(job)["state"] == "PIPELINE_STATE_CANCELLED"
@@ -323,6 +326,7 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
     assert kept(place) == before
 
 
+@pytest.mark.parametrize("slow", ["1.0"], indirect=True)
 def test_an_environment_half_built_by_a_killed_service_is_built_again(
     runs, place, wheels, slow, tmp_path
 ):

@@ -61,21 +61,21 @@ def write_kfp_wheel(folder: Path, version: str) -> Path:
     return write_wheel(folder, "kfp", version, files)
 
 
-def write_slow_sdist(folder: Path, *, place: Path) -> Path:
-    """Write slow-fares 1.0, whose build takes until PLACE/go exists."""
+def write_slow_sdist(folder: Path, *, version: str, place: Path) -> Path:
+    """Write slow-fares, whose build takes until PLACE/go exists."""
     project = (
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        '[project]\nname = "slow-fares"\nversion = "1.0"\n'
+        f'[project]\nname = "slow-fares"\nversion = "{version}"\n'
     )
     texts = {
         "pyproject.toml": project,
         "backend.py": SLOW_BACKEND.format(place=str(place)),
-        "PKG-INFO": "Metadata-Version: 2.1\nName: slow-fares\nVersion: 1.0\n",
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: slow-fares\nVersion: {version}\n",
     }
-    path = folder / "slow-fares-1.0.tar.gz"
+    path = folder / f"slow-fares-{version}.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name, text in texts.items():
-            member = tarfile.TarInfo(f"slow-fares-1.0/{name}")
+            member = tarfile.TarInfo(f"slow-fares-{version}/{name}")
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     return path

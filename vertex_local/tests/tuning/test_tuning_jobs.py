@@ -106,6 +106,7 @@ def test_a_grid_is_searched_to_its_end_with_a_bad_trial_stopped_early(service, t
         parallelTrialCount=1,
         study={"medianAutomatedStoppingSpec": {}},
     )
+    body["labels"] = {"run": "grid"}
     created = service.do("POST", "hyperparameterTuningJobs", body)
     assert created["state"] == "JOB_STATE_PENDING"
     job = wait_for_end(service, created)
@@ -120,11 +121,11 @@ def test_a_grid_is_searched_to_its_end_with_a_bad_trial_stopped_early(service, t
     assert [one["stepCount"] for one in trial["measurements"]] == ["1", "2", "3"]
     assert trial["startTime"] <= trial["endTime"]
     made = custom_job(service, trial)
-    assert made["labels"] == {"run": "r1"}
+    assert made["labels"] == {"run": "grid"}
     spec = made["jobSpec"]
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["--x=2"]
     assert spec["baseOutputDirectory"]["outputUriPrefix"] == f"{tmp_path}/out/2"
-    listed = service.do("GET", 'hyperparameterTuningJobs?filter=labels.run="r1"')
+    listed = service.do("GET", 'hyperparameterTuningJobs?filter=labels.run="grid"')
     assert [one["name"] for one in listed["hyperparameterTuningJobs"]] == [job["name"]]
     service.do("DELETE", f"/v1/{job['name']}")
     assert service.call("GET", f"/v1/{job['name']}").status_code == 404

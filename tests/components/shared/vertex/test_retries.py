@@ -8,6 +8,7 @@ import math
 import socket
 import struct
 import threading
+import time
 import uuid
 from dataclasses import dataclass, field, replace
 
@@ -289,9 +290,14 @@ def test_permanent_errors_are_raised_at_once(api, cloud, code):
 
 @pytest.fixture
 def slept(monkeypatch):
-    """The seconds between attempts, which pass at once."""
+    """The seconds between attempts, which pass at once; the sleep of other threads is real."""
     slept = []
-    monkeypatch.setattr("tenacity.nap.time.sleep", slept.append)
+    thread, sleep = threading.get_ident(), time.sleep
+
+    def sleep_here(seconds):
+        (slept.append if threading.get_ident() == thread else sleep)(seconds)
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", sleep_here)
     monkeypatch.setattr("tenacity.time.monotonic", lambda: sum(slept))
     return slept
 
