@@ -315,9 +315,15 @@ def test_retries_kills_long_arguments_and_broken_conditions_are_told_apart(runs,
     assert runs.note()["state"] == "FAILED"
 
 
+def assert_removed(log, temp):
+    """Wait for the end of the temporary folders that the processes of a run had."""
+    groups = set(re.findall(r"/(group-\w+)/", log))
+    assert groups
+    wait_until(lambda: groups.isdisjoint(path.name for path in left_in(temp)), "their end")
+
+
 def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(runs, tmp_path, temp):
     aiplatform = sdk_at(runs.service)
-    before = set(left_in(temp))  # of what other tests have deployed
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert task_states(runs.get(job)) == {"hang": "RUNNING"}
@@ -337,7 +343,7 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(runs,
     }
     assert runs.note()["state"] == "CANCELLED"
     assert not any(is_running(pid) for pid in pids)
-    wait_until(lambda: set(left_in(temp)) <= before, "the end of temporary folders")
+    assert_removed(runs.log(job), temp)
 
 
 def test_cancelling_a_run_cancels_its_custom_job(runs, tmp_path):
@@ -354,7 +360,6 @@ def test_cancelling_a_run_cancels_its_custom_job(runs, tmp_path):
 
 
 def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(runs, tmp_path, temp):
-    before = set(left_in(temp))
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     state = json.loads((runs.files(job) / "state.json").read_text())
@@ -371,7 +376,7 @@ def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(ru
     assert "SIGKILL" in runs.note()["error"]
     assert "SIGKILL" in task_detail(job, "hang")["error"]["message"]
     assert not any(is_running(pid) for pid in pids)
-    wait_until(lambda: set(left_in(temp)) <= before, "the end of temporary folders")
+    assert_removed(runs.log(job), temp)
 
 
 def test_invalid_requests_are_refused_and_create_nothing(runs):
