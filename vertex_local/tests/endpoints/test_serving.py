@@ -367,7 +367,7 @@ def test_stuck_prediction_server_does_not_block_the_api(service, endpoint, versi
     assert predict(service, other, 1).ok
 
 
-def test_too_many_predictions_in_flight_are_refused_at_once(service, endpoint, stuck):
+def test_too_many_predictions_in_flight_are_refused_at_once(own_service, service, endpoint, stuck):
     with connections(service, 30, prediction_request(endpoint, 1)) as more:
         refused = set()
         deadline = time.monotonic() + 20
