@@ -185,6 +185,8 @@ class Server:
                 self._calls.get()()
             wasyncore.poll2(0.005, self.pool.loop_map)
             time.sleep(0.005)
+        for connection in [*self.pool.loop_map.values()]:
+            connection.close()
 
     def _run(self):
         for number, script in enumerate(self._scripts):
