@@ -191,6 +191,7 @@ def pipeline_job(service, *, image):
 
     @dsl.component(base_image=image, install_kfp_package=False)
     def look(note: str) -> str:
+        import os
         import urllib.request
 
         # The environment variables of the run, and that it reaches the service.
