@@ -1,7 +1,6 @@
 """`vertex-local serve --containers`: jobs, deployed models and pipelines through the API."""
 
 import json
-import os
 import signal
 from contextlib import suppress
 from functools import partial
