@@ -30,6 +30,8 @@ LOCK := $(BIN)/uv pip compile setup.py vertex_local/pyproject.toml --extra pipel
 PRELOAD := kfp.local,kfp.dsl.executor_main tensorflow
 # GNU make 3.81 and BSD tools, which macOS has, run every target but `bench`.
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PARALLEL = -n $(WORKERS) --dist worksteal
+SHORT := -m 'not long and not docker'
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
@@ -88,18 +90,18 @@ run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUST
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 test: $(RIVALS) ## run every test but those of test-long (ARGS="-m fast": a minute)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long and not docker' $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(SHORT) $(ARGS)
 
-test-long: test-counts test-containers test-portable test-alone test-sdk flows soak ## run what counts, soaks, waits for the clock, or needs another environment (hours)
+test-long: test-counts test-containers test-portable test-alone test-sdk flows $(if $(NOTEBOOKS),notebooks) soak ## run what counts, soaks, waits for the clock, or needs another environment (hours)
 
 test-counts: $(RIVALS) # the tests that count, soak or wait for the clock
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m long -o timeout=3600 $(ARGS)
+	$(BIN)/pytest $(PARALLEL) -m long -o timeout=3600 $(ARGS)
 
 test-containers: $(RIVALS) # needs `make image`; .ci/engine starts an engine
 	$(BIN)/pytest -m docker $(ARGS)
 
 test-portable: $(RIVALS) ## run the tests without the interfaces that only Linux has, as on macOS (ARGS=…)
-	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not long and not docker' -o timeout=600 $(ARGS)
+	TRAINYARD_PORTABLE=1 PYTHONPATH='$(CURDIR)/vertex_local/tests/support/portable' $(BIN)/pytest $(PARALLEL) $(SHORT) -o timeout=600 $(ARGS)
 
 # The service's tests where nothing of Trainyard is installed.
 $(ALONE)/.ready: $(TOOLS)
@@ -110,7 +112,7 @@ $(ALONE)/.ready: $(TOOLS)
 	@touch $@
 
 test-alone: $(ALONE)/.ready # in an environment without Trainyard, TensorFlow and Beam
-	$(ALONE)/bin/pytest -q -n $(WORKERS) --dist worksteal -c vertex_local/pyproject.toml -m 'not long and not docker' $(or $(ARGS),vertex_local/tests)
+	$(ALONE)/bin/pytest -q $(PARALLEL) -c vertex_local/pyproject.toml $(SHORT) $(or $(ARGS),vertex_local/tests)
 
 test-sdk: $(ALONE)/.ready # under the next major version of Google's SDK, whose pipelines, jobs and models are the same
 	$(BIN)/python -m venv build/sdk
@@ -120,6 +122,7 @@ test-sdk: $(ALONE)/.ready # under the next major version of Google's SDK, whose 
 soak: $(RIVALS) # kills, full disks (as root), damaged files, hostile requests, three weeks: each prints its count
 	for name in random_kills bad_day three_weeks hostile_requests damaged_files interrupted_commands planned_edits $(if $(filter 0,$(shell id -u)),full_disks); do \
 		$(BIN)/python -m tools.soak.$$name || exit 1; done
+	KILL_ROUNDS=100 $(BIN)/pytest -q -s vertex_local/tests/test_random_kills.py
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
