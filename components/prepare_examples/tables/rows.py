@@ -19,7 +19,7 @@ from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.written import (
     NUMBER_PATTERN,
-    plain_numbers,
+    numbers_of,
     plain_texts,
 )
 from trainer import Json
@@ -228,14 +228,10 @@ def parse_numbers(
     """Return texts as float64; texts that are not numbers are null, and their rows bad."""
     decoded = utf8_or_null(column)
     texts = plain_texts(decoded, markers, is_spelled=False)
-    plain = texts
-    if isinstance(known, Written) and not known.is_plain:
-        plain = plain_numbers(texts, known)
-    is_number = pc.match_substring_regex(plain, NUMBER_PATTERN).fill_null(False)
+    numbers = numbers_of(texts, known if isinstance(known, Written) else Written())
     is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
-    is_right = pc.or_(is_missing, is_number)
+    is_right = pc.or_(is_missing, numbers.is_valid())
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
-    numbers = pc.if_else(is_number, plain, pa.scalar(None, pa.string())).cast(pa.float64())
     bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers
 

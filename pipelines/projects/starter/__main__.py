@@ -47,7 +47,12 @@ def _start(arguments: argparse.Namespace) -> Start:
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
         options = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
-        return start_table(arguments.table, label, **options, script=script, header=header)
+        told = {
+            name: form for name, _, form in (text.rpartition("=") for text in arguments.written)
+        }
+        return start_table(
+            arguments.table, label, **options, script=script, header=header, told=told
+        )
     if arguments.images:
         return start_images(arguments.images, script=script)
     logging.getLogger(__name__).info("reading records with TensorFlow …")

@@ -47,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the label; default: two values are binary, few are classes, numbers a regression",
     )
     parser.add_argument(
+        "--written",
+        action="append",
+        default=[],
+        metavar="COLUMN=FORM",
+        help="how a column is written: its form of 1234.5, as 1.234,5; a format of times, as"
+        " %%d/%%m/%%Y; or text. Without COLUMN= it holds for all columns",
+    )
+    parser.add_argument(
         "--positive", default="", metavar="VALUE", help="the positive class of a binary label"
     )
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from pipelines.projects.starter.forms import seconds_in
 from pipelines.projects.starter.texts import (
     FEATURE,
     GROUP,
@@ -18,9 +19,9 @@ from pipelines.projects.starter.texts import (
     Texts,
     rows_text,
 )
-from pipelines.projects.starter.times import guess_time
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TIME
 from trainer import Json
+from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 from trainer.workloads.declarations.names import normal_form
 
 MOST_OFF = 0.1  # steps that a number is off, since it is rounded
@@ -43,10 +44,21 @@ SIGNED_NAME = re.compile(
     r"(^|_)(lat|latitude|lon|lng|longitude|temp|temperatur|temperature|celsius|balance|saldo|change"
     r"|delta|diff|difference|growth|profit|margin|altitude|elevation)($|_)"
 )
+TIME_NAME = re.compile(
+    r"(^|_)(date|time|timestamp|at|on|day|month|ts|ms|datetime|epoch|unix|created|updated)($|_)"
+)
+# The formats of whole numbers that are times, in their limits: Unix times of 1979 to 2096.
+UNIX = (300_000_000, 4_000_000_000)
+WHOLE_TIMES = {
+    "": UNIX,
+    **{unit: tuple(size * limit for limit in UNIX) for unit, size in UNIX_UNITS.items()},
+    "%Y%m%d": (19_000_101, 22_000_101),
+    "%Y%m": (190_001, 220_001),
+}
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
-# 1.2M, 2h 50m, 19:08, 120/80; a letter or colon or slash at least, unlike a version.
+# 2h 50m, 19:08, 120/80; a letter or colon or slash at least, unlike a version.
 QUANTITY = (
     r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2}|[0-9]+/[0-9]+)$"
 )
@@ -58,17 +70,15 @@ WORDS = 3  # mean number of words from which a column is a text
 def guess_column(column: Texts, num_rows: int) -> Guess:
     """Return what a column seems to be."""
     form = normal_form(WORD_START.sub("_", column.name))
-    if typed := _typed(column, num_rows):
-        return typed
     if reason := _useless(column, form, num_rows):
         return Guess(column, IGNORED, seen=reason)
-    if identifier := _identifier(column, form, num_rows):
+    if column.facts.length:
+        seen = f"lists of {column.facts.length} numbers"
+        return Guess(column, FEATURE, "Number", {"length": column.facts.length}, seen)
+    time = _time(column, form)
+    if time is None and (identifier := _identifier(column, form, num_rows)):
         return identifier
-    guess = (
-        _codes(column)
-        or guess_time(column, form)
-        or (_number(column, form) or _words(column, num_rows))
-    )
+    guess = time or _number(column, form) or _words(column, num_rows)
     num_missing = num_rows - len(guess.column.present) - len(guess.column.reading.odd)
     missing = f"; missing in {rows_text(num_missing)}" if num_missing else ""
     perhaps = ", ".join(map(repr, guess.column.perhaps_missing))
@@ -76,49 +86,44 @@ def guess_column(column: Texts, num_rows: int) -> Guess:
     return replace(guess, seen=guess.seen + missing + more)
 
 
-def _typed(column: Texts, num_rows: int) -> Guess | None:
-    facts = column.facts
-    if facts.unusable:
-        return Guess(column, IGNORED, seen=f"values of the type {facts.unusable}: {UNUSABLE}")
-    large = column.reading.large
-    num_infinite = facts.num_infinite + sum(large.values())
-    if num_infinite > MOST_INFINITE * num_rows:
-        what = f"{next(iter(large))!r} and the like" if large else "infinite"
-        seen = f"{what} in {rows_text(num_infinite)}: write them as empty to use it"
-        return Guess(column, IGNORED, seen=seen)
-    if facts.length:
-        seen = f"lists of {facts.length} numbers"
-        return Guess(column, FEATURE, "Number", {"length": facts.length}, seen)
-    return None
-
-
 def _useless(column: Texts, form: str, num_rows: int) -> str:
-    num_missing = num_rows - len(column.present)
-    if not len(column.present):
-        return "empty in all rows"
-    if len(column.present) < FEW_SHARE * num_rows:
-        return f"missing in {num_missing:,} of {num_rows:,} rows"
-    if form in INDEX_NAMES:
-        return "the numbers of the rows" if column.is_whole else "an index without a name"
-    is_constant = column.num_unique == 1 and not num_missing
-    return f"{column.ranked[0][0]!r} in all rows" if is_constant else ""
+    """Return why a column cannot be a feature, or ""."""
+    facts, large, num_present = column.facts, column.reading.large, len(column.present)
+    num_infinite = facts.num_infinite + sum(large.values())
+    what = f"{next(iter(large))!r} and the like" if large else "infinite"
+    index = "the numbers of the rows" if column.is_whole else "an index without a name"
+    unread = f"it looks like times, such as {column.reading.unread!r}, but no format reads all"
+    reasons = {
+        f"values of the type {facts.unusable}: {UNUSABLE}": facts.unusable,
+        f"{what} in {rows_text(num_infinite)}: write them as empty to use it": (
+            num_infinite > MOST_INFINITE * num_rows
+        ),
+        "empty in all rows": not num_present,
+        f"missing in {num_rows - num_present:,} of {num_rows:,} rows": (
+            num_present < FEW_SHARE * num_rows
+        ),
+        index: form in INDEX_NAMES,
+        f"{''.join(column.present[:1].to_pylist())!r} in all rows": (
+            column.num_unique == 1 and num_present == num_rows
+        ),
+        f"{unread}: write them in one, or name it with --written": column.reading.unread,
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
 def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
-    written = column.reading.form  # of numbers; those with a currency or unit are amounts
+    written = column.reading.numbers  # those with a currency or unit are amounts
     may_count = written is not None and not written.signs and column.num_unique == num_rows
-    if may_count and not guess_time(column, form) and (seen := _row_numbers(column)):
+    if may_count and (seen := _row_numbers(column)):
         return Guess(column, KEY, "Number", seen=f"{seen}, another in every row")
     if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
         return None
     if column.num_unique == num_rows:
         return Guess(column, KEY, seen="another value in every row")
-    num_present = len(column.present)
-    if num_present == num_rows and column.num_unique > max(20, num_rows / 100):
+    if len(column.present) == num_rows and column.num_unique > max(20, num_rows / 100):
         mean = num_rows / column.num_unique
-        return Guess(
-            column, GROUP, seen=f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
-        )
+        seen = f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
+        return Guess(column, GROUP, seen=seen)
     return None
 
 
@@ -137,14 +142,43 @@ def _row_numbers(column: Texts) -> str:
     return ""
 
 
-def _codes(column: Texts) -> Guess | None:
-    """Return the guess for digits with zeros in front; others are read as numbers."""
-    texts = column.present
-    is_code = column.reading.form is None and pc.all(pc.match_substring_regex(texts, DIGITS))
-    if not is_code or not is_code.as_py():
+def _time(column: Texts, form: str) -> Guess | None:
+    time = column.reading.form
+    if column.facts.kind == TIME:
+        first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
+        return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
+    if not isinstance(time, Timestamp):
+        return _whole_time(column, form)
+    arguments: Json = {"format": time.format} if time.format else {}
+    if time.last_year != Timestamp("").last_year:
+        arguments["last_year"] = time.last_year
+    return _with_parts(column, arguments, f"such as {column.present[0].as_py()}")
+
+
+def _whole_time(column: Texts, form: str) -> Guess | None:
+    """Return the guess of whole numbers that are times, by their name and size."""
+    if not column.is_whole or not TIME_NAME.search(form):
         return None
-    seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-    return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=True)
+    low, high = column.summary["min"], column.summary["max"]
+    for known, (least, most) in WHOLE_TIMES.items():
+        time = Timestamp(column.name, format=known)
+        if least <= low and high <= most and not seconds_in(column.present, time).null_count:
+            arguments = {"format": known} if known else {}
+            if "%" in known:
+                return _with_parts(column, arguments, f"such as {column.present[0].as_py()}")
+            seen = f"Unix {known or 'seconds'}"
+            return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=bool(known))
+    return None
+
+
+def _with_parts(column: Texts, arguments: Json, seen: str) -> Guess:
+    """Return the guess of times with the parts of days: the year, if they are yearly."""
+    time = Timestamp(column.name, **arguments)
+    times = seconds_in(column.present.unique(), time).drop_null().cast(pa.timestamp("s"))
+    if len(pc.strftime(times, "%H:%M").unique()) == 1:
+        is_yearly = len(pc.strftime(times, "%m-%d").unique()) == 1
+        arguments = {**arguments, "parts": ("year",) if is_yearly else ("month", "weekday")}
+    return Guess(column, FEATURE, "Timestamp", arguments, seen)
 
 
 def _number(column: Texts, form: str) -> Guess | None:
@@ -158,8 +192,7 @@ def _number(column: Texts, form: str) -> Guess | None:
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        seen = f"{seen}: {why}"
-        return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=is_long)
+        return _category(column, f"{seen}: {why}", is_said=is_long)
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
     arguments: Json = {"low": 0} if is_positive else {}
     seen += ", none below 0" if is_positive else ""
@@ -180,36 +213,42 @@ def _is_too_long(column: Texts) -> bool:
 
 def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
-    if separator := column.separator:
-        shown = next(text for text, _ in column.ranked if separator in text)
-        arguments, is_said = {"separator": separator}, separator != LIST_SEPARATOR
-        seen = f"lists, such as {shown!r}"
-        return Guess(column, FEATURE, "Category", arguments, seen, is_said=is_said)
+    if column.is_list:
+        arguments = {"separator": LIST_SEPARATOR}
+        return Guess(column, FEATURE, "Category", arguments, f"lists, such as {_example(column)}")
+    if pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
+        seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
+        return _category(column, seen, is_said=True)
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
-    are_quantities = _are_quantities(column)
+    quantities = pc.sum(pc.match_substring_regex(texts, QUANTITY)).as_py()
+    are_quantities = unique > MOST_CODES and quantities >= (1 - MOST_OTHER) * len(texts)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
     is_text = has_many_words or (is_unique and words >= 2 and not are_quantities)  # noqa: PLR2004
     if is_text and has_letters:
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
-        seen = f"another value in nearly every row, such as {texts[0].as_py()!r}"
+        seen = f"another value in nearly every row, such as {_example(column)}"
         why = NO_UNIT if are_quantities else ": an identifier"
         return Guess(column, IGNORED, seen=seen + why)
     is_rare = unique > max(MOST_CODES, len(texts) / 2)
-    seen = _shares(column)
-    if is_rare:
-        seen += "; few rows of each"
-    if are_quantities:
-        seen += NO_UNIT
-    is_said = is_rare or are_quantities
-    return Guess(column, FEATURE, "Category", _hashed(column), seen, is_said=is_said)
+    seen = _shares(column) + "; few rows of each" * is_rare + NO_UNIT * are_quantities
+    return _category(column, seen, is_said=is_rare or are_quantities)
 
 
-def _are_quantities(column: Texts) -> bool:
-    number = pc.sum(pc.match_substring_regex(column.present, QUANTITY)).as_py()
-    return column.num_unique > MOST_CODES and number >= (1 - MOST_OTHER) * len(column.present)
+def _category(column: Texts, seen: str, *, is_said: bool) -> Guess:
+    """Return the guess of a category, of many values hashed to about twice as many buckets."""
+    size = 1_000
+    while size < column.num_unique:
+        size *= 10
+    is_hashed = column.num_unique > MAX_VOCABULARY
+    arguments = {"hashed": min(size, 1_000_000)} if is_hashed else {}
+    return Guess(column, FEATURE, "Category", arguments, seen, is_said=is_said)
+
+
+def _example(column: Texts) -> str:
+    return repr(column.present[0].as_py())
 
 
 def _shares(column: Texts) -> str:
@@ -217,13 +256,3 @@ def _shares(column: Texts) -> str:
     shown = [f"{value} {count / total:.0%}" for value, count in column.ranked[:3]]
     more = f", … ({column.num_unique:,} values)" if column.num_unique > len(shown) else ""
     return ", ".join(shown) + more
-
-
-def _hashed(column: Texts) -> Json:
-    """Return the argument for many values: a round number of hash buckets, about twice theirs."""
-    if column.num_unique <= MAX_VOCABULARY:
-        return {}
-    size = 1_000
-    while size < column.num_unique:
-        size *= 10
-    return {"hashed": min(size, 1_000_000)}

@@ -10,13 +10,14 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
 from pipelines.projects.literals import Source, call
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.texts import SEPARATORS, Texts, rows_text
+from pipelines.projects.starter.texts import Texts, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
-from pipelines.projects.starter.written import POINT_ZERO
 from trainer import Json
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
+POINT_ZERO = r"\.0*$"  # of whole numbers
+SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of lists
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 FEWEST = 10  # rows of a class to learn it
@@ -109,7 +110,7 @@ def _kind(column: Texts) -> str:
         return BINARY
     if column.numbers is not None:
         return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
-    if column.separator:
+    if column.is_list:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
         raise DataError(
@@ -197,7 +198,9 @@ def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> Lab
 
 
 def _several(column: Texts) -> LabelGuess:
-    separator = column.separator or max(SEPARATORS, key=column.num_with)
+    separator = max(
+        SEPARATORS, key=lambda sign: pc.sum(pc.count_substring(column.present, sign)).as_py()
+    )
     parts = pc.list_flatten(pc.split_pattern(column.present, separator))
     num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(

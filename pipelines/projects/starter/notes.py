@@ -1,22 +1,14 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
-import numpy as np
-import pyarrow.compute as pc
-
-from components.evaluate.gate.telling import FEWEST
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.shared.text.value_text import first_of
-from pipelines.projects.leaks import codes_of
 from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.labels import REGRESSION, LabelGuess
 from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
-from pipelines.projects.starter.written import alike
 from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import Written
 
@@ -46,7 +38,7 @@ def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) ->
     if contents.ragged:
         notes.append(f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}")
     of_columns = (*_blanks(columns), *_perhaps_missing(columns), *_markers(columns))
-    return [*notes, *of_columns, *_on_totals(contents, label)]
+    return [*notes, *of_columns]
 
 
 def shared(notes: Iterable[tuple[Guess, str]]) -> list[str]:
@@ -56,37 +48,6 @@ def shared(notes: Iterable[tuple[Guess, str]]) -> list[str]:
         name = guess.column.name or "the column without a name"
         by_text.setdefault(note.replace(quoted(guess.name), ""), (note, []))[1].append(name)
     return [f"{first_of(names, MOST_SHOWN)}: {note}" for note, names in by_text.values()]
-
-
-def _on_totals(contents: Contents, label: LabelGuess) -> Iterator[str]:
-    """Yield the rows at the end of each file that seem to be the sum or mean of those above.
-
-    Those without a label are left out anyway.
-    """
-    has_label = label.column.values.is_valid()
-    paths = np.zeros(contents.num_rows) if contents.paths is None else codes_of(contents.paths)
-    starts = [0, *(np.flatnonzero(np.diff(paths)) + 1).tolist()]
-    for start, stop in pairwise([*starts, contents.num_rows]):
-        for row in range(max(start, stop - MOST_TOTALS), stop):
-            why = _total_of(contents, start, row)
-            if why and has_label[row].as_py():
-                yield (
-                    f"{contents.row_text(row)}: {why}: perhaps no row of data, but it is read as"
-                    " one; if so, remove it from the file"
-                )
-
-
-def _total_of(contents: Contents, start: int, row: int) -> str:
-    for column in contents.columns:
-        text, texts = column.values[row].as_py(), column.values.slice(start, row - start)
-        if text and TOTAL.fullmatch(text) and pc.index(texts, text).as_py() < 0:
-            return f"{text!r} in {column.name}"
-        above = column.per_row[start:row]
-        total = float(np.nansum(above))
-        is_sum = math.isclose(column.per_row[row], total, rel_tol=SAME)
-        if is_sum and np.count_nonzero(np.nan_to_num(above)) >= FEWEST:
-            return f"{column.name} is the sum of the rows above"
-    return ""
 
 
 def _blanks(columns: Sequence[Texts]) -> Iterator[str]:
@@ -149,13 +110,15 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
 
 def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
     reading = column.reading
-    form = reading.form
+    form = reading.numbers
     if form is not None and not form.is_plain and kind in ("Number", REGRESSION):
-        texts = (text for text, _ in column.ranked if Written().number_of(text) is None)
+        texts = (
+            text for text, _ in column.ranked if Written().number_of(text) != form.number_of(text)
+        )
         text = next(texts, column.ranked[0][0])
         yield (
-            f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change decimal,"
-            " thousands or signs in workload.py"
+            f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change written or"
+            " signs in workload.py"
         )
     mistakes = [] if kind == "Category" else [*reading.odd]
     for text in mistakes[:MOST_MISTAKES]:
@@ -165,11 +128,3 @@ def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
         )
     if (num_more := len(mistakes) - MOST_MISTAKES) > 0:
         yield f"{num_more} more values like these, whose rows are left out"
-    is_compared = kind not in ("Number", "Text", "Timestamp", "Image", REGRESSION)
-    if is_compared and column.num_unique <= MOST_VALUES:
-        groups = alike(column.ranked)
-        for group in groups[:MOST_ALIKE]:
-            shown = " and ".join(f"{value!r} ({rows_text(count)})" for value, count in group)
-            yield f"{shown} are different values; correct the file if they mean the same"
-        if len(groups) > MOST_ALIKE:
-            yield f"{len(groups) - MOST_ALIKE} more groups of values differ only by case or a point"

@@ -74,7 +74,7 @@ def label_of(
 
 
 def _text_of(value: Any, column: Texts) -> str:
-    form = column.reading.form
+    form = column.reading.numbers
     if form is None or isinstance(value, str):
         return str(value)
     return next(text for text, _ in column.ranked if form.number_of(text) == value)

@@ -62,8 +62,8 @@ def spellings_of(contents: Contents, label: Texts, files: dict[str, str]) -> dic
 
     They differ by case or points only, and no file that trains has them. Numbers have no others.
     """
-    is_text = label.reading.form is None and not label.separator
-    if contents.paths is None or not files or not is_text:
+    is_text = label.reading.form is None and not label.is_list
+    if not files or not is_text:
         return {}
     is_train = pc.is_in(contents.paths, value_set=pa.array(_paths_of(files, "train")))
     known = label.values.filter(is_train).drop_null().unique().to_pylist()

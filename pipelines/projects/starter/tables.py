@@ -75,6 +75,7 @@ def start_table(
     script: Path | None = None,
     header: Sequence[str] = (),
     images: str = "",
+    told: Mapping[str, str] | None = None,
 ) -> Start:
     """Return the folder's content for a table.
 
@@ -85,7 +86,7 @@ def start_table(
         DataError: a file is no table, or there is no such label; or the rows name no pictures.
     """
     paths = find_files([str(Path(pattern)) for pattern in patterns])
-    contents = read_columns(paths, header=header)
+    contents = read_columns(paths, header=header, told=told)
     check_number(contents.num_rows, paths[0], "rows")
     label = _label_column(contents, label)
     files = split_of_files(patterns) if len(patterns) == len(paths) else {}
@@ -303,10 +304,10 @@ def _plain(guess: Guess, value: str) -> Any:
     if guess.kind == "Number" and guess.column.facts.length:
         return list(map(float, value.split(LIST_SEPARATOR)))
     if guess.kind == "Number":
-        form = guess.column.reading.form
+        form = guess.column.reading.numbers
         number = form.number_of(value) if form else None
         assert number is not None
         return int(number) if number.is_integer() else number
     if guess.kind == "Category" and "separator" in guess.arguments:
-        return [text.strip() for text in value.split(guess.column.separator)]
+        return [text.strip() for text in value.split(LIST_SEPARATOR)]
     return int(float(value)) if guess.seen.startswith("Unix ") else value

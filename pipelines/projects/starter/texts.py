@@ -11,20 +11,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.tables.values.written import plain_numbers
+from components.prepare_examples.tables.values.written import numbers_of
 from pipelines.projects.literals import Source, call
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
-from pipelines.projects.starter.written import FEWEST_NUMBERS, MISSING_NUMBERS, MOST_ODD, Reading
+from pipelines.projects.starter.forms import FEWEST_NUMBERS, MISSING_NUMBERS, MOST_ODD, Reading
+from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, TypeFacts
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
-from trainer.workloads.declarations.written import Written
+from trainer.workloads.declarations.written import PLAIN, Written
 
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 MAX_VOCABULARY = 1_000
-SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of lists
 NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
 FAR = 3  # times the largest other number
-LISTED = 0.2  # of the values of a column of lists have a separator, at least
+LISTED = 0.2  # separators for each value of a column of lists, at least
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ class Texts:
 
     def arguments(self, kind: str) -> Json:
         """Return the arguments of a declaration of this kind that say how texts are read."""
-        known: Json = {"missing": tuple(self.reading.markers)}
-        form = self.reading.form
+        known: Json = {}
+        form = self.reading.numbers
         if form is not None and kind in ("Number", "Regression"):
-            signs = {"thousands": form.thousands, "signs": form.signs}
-            known = {"decimal": form.decimal.strip("."), **signs, **known}
+            known = {"written": form.written.replace(PLAIN, ""), "signs": form.signs}
+        known["missing"] = tuple(self.reading.markers)
         return {name: value for name, value in known.items() if value}
 
     @cached_property
@@ -78,10 +77,8 @@ class Texts:
     @cached_property
     def numbers_or_texts(self) -> pa.Array:
         """The values of all rows, null for a missing one: float64 if all are numbers."""
-        form = self.reading.form
-        if form is None or not len(self.present):
-            return self.values
-        return plain_numbers(self.values, form).cast(pa.float64())
+        form = self.reading.numbers
+        return self.values if form is None else numbers_of(self.values, form)
 
     @cached_property
     def numbers(self) -> pa.Array | None:
@@ -110,25 +107,13 @@ class Texts:
         return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
 
     @cached_property
-    def separator(self) -> str:
-        """The sign between the values of lists; "" if the column has single values.
-
-        A semicolon or comma separates values that recur in other combinations.
-        """
-        if self.facts.kind == "list":
-            return LIST_SEPARATOR
-        for sign in SEPARATORS if self.numbers is None else ():
-            if self.num_with(sign) <= LISTED * len(self.present):
-                continue
-            parts = pc.list_flatten(pc.split_pattern(self.present, sign))
-            num_parts = len(pc.utf8_trim_whitespace(parts).unique())
-            if num_parts <= (MAX_VOCABULARY if sign == LIST_SEPARATOR else self.num_unique - 1):
-                return sign
-        return ""
-
-    def num_with(self, sign: str) -> int:
-        """Return the number of values that have a sign."""
-        return int(pc.sum(pc.match_substring(self.present, sign)).as_py() or 0)
+    def is_list(self) -> bool:
+        """True if the values are lists, in texts with LIST_SEPARATOR between few different ones."""
+        if self.facts.kind == LIST or self.numbers is not None:
+            return self.facts.kind == LIST
+        parts = pc.list_flatten(pc.split_pattern(self.present, LIST_SEPARATOR))
+        is_several = len(parts) > (1 + LISTED) * len(self.present)
+        return is_several and len(pc.utf8_trim_whitespace(parts).unique()) <= MAX_VOCABULARY
 
     @cached_property
     def perhaps_missing(self) -> dict[str, int]:
@@ -141,7 +126,7 @@ class Texts:
         repeated = _ranked(counted.filter(pc.greater(counted.field("counts"), 1)))
         values = repeated[:MAX_VOCABULARY]
         lowest = pc.min(numbers).as_py() if self.num_unique >= FEWEST_NUMBERS else math.nan
-        counts, number_of = dict(values), (self.reading.form or Written()).number_of
+        counts, number_of = dict(values), (self.reading.numbers or Written()).number_of
         known = {text: number_of(text) or 0.0 for text in counts}
         odd = {text for text in counts if NINES.fullmatch(text) or known[text] == lowest < 0}
         return {
@@ -157,7 +142,7 @@ class Texts:
     @property
     def has_whole_texts(self) -> bool:
         """True if all values are whole numbers, written as a program does."""
-        form = self.reading.form
+        form = self.reading.numbers
         return form is not None and form.is_plain and self.is_whole
 
 

@@ -7,10 +7,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.parquet_columns import decoded, is_list_type
-from components.prepare_examples.tables.values.written import NUMBER_PATTERN
+from components.prepare_examples.tables.values.written import numbers_of
+from trainer.workloads.declarations.written import Written
 
 LIST_SEPARATOR = "|"
 UNEVEN = "list of numbers, of which some are missing or longer than others"
+NUMBER, TIME, LIST = "number", "time", "list"
+KINDS = {
+    NUMBER: lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
+    TIME: lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+    LIST: is_list_type,
+}
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,7 @@ class TypeFacts:
     """Facts about a column from the types of its values.
 
     Attributes:
-        kind: `time`, `list` or `bool` if all values have such a type, else "".
+        kind: NUMBER, TIME or LIST if all values have such a type, else "".
         unusable: the type of values that no feature has, or "".
         length: the number of numbers in each list, or 0.
         num_infinite: how many values are infinite.
@@ -33,39 +40,29 @@ class TypeFacts:
 def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
     """Return the facts about the values of a column, in parts of perhaps different types."""
     present = [chunk for chunk in map(decoded, chunks) if chunk.null_count < len(chunk)]
+    kinds = [kind for kind, test in KINDS.items() if all(test(array.type) for array in present)]
+    kind = kinds[0] if present and kinds else ""
     unusable = next((str(array.type) for array in present if not _is_usable(array)), "")
-    lists = [array for array in present if is_list_type(array.type)]
-    tests = {
-        "time": lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
-        "list": is_list_type,
-        "bool": pa.types.is_boolean,
-    }
-    kinds = [kind for kind, test in tests.items() if all(test(array.type) for array in present)]
-    infinite = [pc.sum(pc.is_inf(array)).as_py() for array in present if _is_float(array.type)]
-    length = _length(lists) if lists and not unusable else 0
-    if not length and any(_is_float(array.type.value_type) for array in lists):
+    floats = [array for array in present if pa.types.is_floating(array.type)]
+    length = _length(present) if kind == LIST and not unusable else 0
+    if kind == LIST and not length and pa.types.is_floating(present[0].type.value_type):
         unusable = unusable or UNEVEN
-    return TypeFacts(
-        kind=kinds[0] if present and kinds else "",
-        unusable=unusable,
-        length=length,
-        num_infinite=sum(filter(None, infinite)),
-    )
+    infinite = sum(pc.sum(pc.is_inf(array)).as_py() or 0 for array in floats)
+    return TypeFacts(kind=kind, unusable=unusable, length=length, num_infinite=infinite)
 
 
 def texts_of(column: pa.Array) -> pa.Array:
     """Return values as texts; null for those that are missing, infinite or of an unusable type."""
     column = decoded(column)
-    if pa.types.is_string(column.type):
-        return pc.if_else(pc.equal(column, ""), None, column)
     if not _is_usable(column):
         return pa.nulls(len(column), pa.string())
     if is_list_type(column.type):
         rows = ([str(item) for item in row or () if item is not None] for row in column.to_pylist())
         return pa.array([LIST_SEPARATOR.join(row) or None for row in rows], pa.string())
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_finite(column), column, None)
     texts = column.cast(pa.string())
-    missing = ["", "nan", "NaN", *(["inf", "-inf"] if _is_float(column.type) else [])]
-    return pc.if_else(pc.is_in(texts, pa.array(missing)), None, texts)
+    return pc.if_else(pc.equal(texts, ""), None, texts)
 
 
 def _is_usable(column: pa.Array) -> bool:
@@ -85,14 +82,6 @@ def _is_usable(column: pa.Array) -> bool:
 def _length(lists: Sequence[pa.Array]) -> int:
     """Return the length of all lists if it is the same and they hold numbers, else 0."""
     lengths = {size for array in lists for size in pc.list_value_length(array).to_pylist() if size}
-    values = [decoded(array.flatten()).cast(pa.string()) for array in lists]
-    are_numbers = all(
-        not flat.null_count
-        and pc.all(pc.match_substring_regex(flat, NUMBER_PATTERN)).as_py() is not False
-        for flat in values
-    )
+    texts = (decoded(array.flatten()).cast(pa.string()) for array in lists)
+    are_numbers = not any(numbers_of(items, Written()).null_count for items in texts)
     return int(lengths.pop()) if len(lengths) == 1 and are_numbers else 0
-
-
-def _is_float(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind))

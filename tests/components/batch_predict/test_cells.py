@@ -18,8 +18,8 @@ from trainer.workloads import Binary, Category, Number, Table, Text, TimePart, T
 
 CELLS = {
     "number": (Number("x", missing=("NA", "-999")), ["1.5", " 2 ", "1e3", "", "NA", "-999.0"]),
-    "decimal comma": (Number("x", decimal=",", thousands="."), ["1.234,56", "12,5", "7", " "]),
-    "currency": (Number("x", thousands=",", signs=("$", "()")), ["$12,345", "($2.5)", "3", ""]),
+    "decimal comma": (Number("x", written="1.234,5"), ["1.234,56", "12,5", "7", " "]),
+    "currency": (Number("x", written="1,234.5", signs=("$", "()")), ["$12,345", "($2.5)", "3", ""]),
     "percent": (Number("x", signs=("%",), missing=("n/a",)), ["61%", "7 %", "0.5", "n/a"]),
     "list of numbers": (Number("x", length=2), ["[1, 2.5]", "3,4", "(5,6)", ""]),
     "category": (Category("x", missing=("?",)), ["basic", " basic ", "?", "", "5"]),

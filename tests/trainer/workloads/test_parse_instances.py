@@ -149,7 +149,7 @@ def test_instances_of_images_are_stacked():
 
 WRITTEN = Table(
     [
-        Number("price", thousands=",", signs=("$", "()"), missing=("NA", "-999")),
+        Number("price", written="1,234.5", signs=("$", "()"), missing=("NA", "-999")),
         Number("age"),
         Category("plan", missing=("?",)),
         Category("is_new"),

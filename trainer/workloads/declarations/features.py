@@ -141,7 +141,9 @@ class Timestamp(Feature, Limits):
 
     Attributes:
         format: of a text, as in `datetime.strptime`; default: Unix seconds and ISO 8601. Or the
-            unit of Unix times, one of UNIX_UNITS.
+            unit of Unix times, one of UNIX_UNITS. Months may have English, German, French or
+            Spanish names.
+        last_year: the last of the hundred years that `%y` means.
         time_zone: whose wall time is stored for a moment that names a zone or an offset.
         parts: the model gets these of TIME_PARTS as categories (and year as a number), and the
             cyclic ones also as sine and cosine.
@@ -151,6 +153,7 @@ class Timestamp(Feature, Limits):
 
     _: KW_ONLY
     format: str = ""
+    last_year: int = 2068
     time_zone: str = "UTC"
     parts: tuple[str, ...] = ("month", "weekday", "hour")
     low: int | None = None

@@ -1,10 +1,22 @@
 """Values as people write them in files and requests: blanks, true and false, money and percent."""
 
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
+from functools import cached_property
 
 SPELLINGS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
-THOUSANDS = ("", ".", ",", " ", "'")
+# The signs of decimals and between thousands, by an example of the digits.
+DIGITS = {
+    "1234.5": (".", ""),
+    "1,234.5": (".", ","),
+    "1234,5": (",", ""),
+    "1.234,5": (",", "."),
+    "1 234,5": (",", " "),
+    "1 234.5": (".", " "),
+    "1'234.5": (".", "'"),
+}
+PLAIN = "1234.5"
+SIGN = r"[^=]+(=\d+(\.\d+)?)?$"
 # Signs of numbers below 0, and how these are written: (12.5) and 12.5- are -12.5.
 NEGATIVE = {"()": r"^\((.*)\)$", "-": r"^(.*[^-])-$"}
 NO_BREAK_SPACES = "[\u00a0\u2009\u202f]"
@@ -21,51 +33,60 @@ class Written:
     """The form of numbers in texts.
 
     Attributes:
-        decimal: the decimal sign, a point or a comma.
-        thousands: what separates thousands, such as "," in 1,234,567; "" for nothing.
-        signs: texts before or after a number that are left out, such as "$", "%" and "kg"; with
-            "()" a number in brackets is negative, with "-" one before a minus.
+        written: the digits of 1234.5 in this form, such as "1.234,5"; one of DIGITS.
+        signs: texts before or after a number that are left out, such as "$", "%" and "kg"; one
+            after it may have a factor, as "K=1000". With "()" a number in brackets is negative,
+            with "-" one before a minus.
     """
 
     _: KW_ONLY
-    decimal: str = "."
-    thousands: str = ""
+    written: str = PLAIN
     signs: tuple[str, ...] = ()
+    decimal: InitVar[str] = ""
+    thousands: InitVar[str] = ""
 
-    def __post_init__(self) -> None:
-        if self.decimal not in (".", ",") or self.thousands not in THOUSANDS:
+    def __post_init__(self, decimal: str, thousands: str) -> None:
+        if decimal or thousands:
+            forms = {signs: repr(form) for form, signs in DIGITS.items()}
+            form = forms.get((decimal or ".", thousands), "one of " + ", ".join(forms.values()))
+            raise ValueError(f"decimal and thousands are one argument now: written, here {form}")
+        if self.written not in DIGITS:
+            raise ValueError(f"written is {self.written!r}; it must be one of {', '.join(DIGITS)}")
+        if isinstance(self.signs, str) or not all(re.match(SIGN, sign) for sign in self.signs):
             raise ValueError(
-                f"decimal is {self.decimal!r} and thousands {self.thousands!r}; decimal must be '.'"
-                f" or ',', thousands one of {', '.join(map(repr, THOUSANDS))}"
+                f"signs is {self.signs!r}; it must be a tuple of texts, perhaps with factors, as"
+                ' ("$", "K=1000")'
             )
-        if self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands are both {self.decimal!r}; change one")
-        if isinstance(self.signs, str) or not all(self.signs):
-            raise ValueError(f'signs is {self.signs!r}; it must be a tuple of texts, as ("$", "%")')
         object.__setattr__(self, "signs", tuple(self.signs))
 
     @property
     def is_plain(self) -> bool:
         """True if numbers are written as in a program."""
-        return (self.decimal, self.thousands, self.signs) == (".", "", ())
+        return (self.written, self.signs) == (PLAIN, ())
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """The factor of each sign, 1 if it has none."""
+        parts = (sign.partition("=") for sign in self.signs)
+        return {sign: float(factor or 1) for sign, _, factor in parts}
 
     @property
     def example(self) -> str:
         """An example of a text with the signs, for messages; "" if numbers have none."""
         if self.is_plain:
             return ""
-        sign = next((text for text in self.signs if text not in NEGATIVE), "")
-        return f", or a text such as {f'{sign}1{self.thousands}234{self.decimal}5'!r}"
+        sign = next((text for text in self.factors if text not in NEGATIVE), "")
+        return f", or a text such as {sign + self.written!r}"
 
-    @property
+    @cached_property
     def pattern(self) -> str:
-        """A regular expression for RE2 and Python; its groups are the minus and the digits."""
-        point, comma = re.escape(self.decimal), re.escape(self.thousands)
-        whole = f"[0-9]{{1,3}}(?:{comma}[0-9]{{3}})+|[0-9]+" if comma else "[0-9]+"
+        """A regular expression for RE2 and Python; its groups are minus, digits and last sign."""
+        point, comma = map(re.escape, DIGITS[self.written])
+        whole = f"[1-9][0-9]{{0,2}}(?:{comma}[0-9]{{3}})+|[0-9]+" if comma else "[0-9]+"
         digits = rf"(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+"
-        around = "|".join(re.escape(sign) for sign in self.signs if sign not in NEGATIVE)
-        sign = f"(?:{around})?" if around else ""
-        return rf"^([+-]?) *{sign} *([+-]?(?:{digits})(?:[eE][+-]?[0-9]+)?) *{sign}$"
+        signs = sorted(self.factors.keys() - NEGATIVE, key=len, reverse=True)
+        sign = f"(?:{'|'.join(map(re.escape, signs))})?" if signs else ""
+        return rf"^([+-]?) *{sign} *([+-]?(?:{digits})(?:[eE][+-]?[0-9]+)?) *({sign})$"
 
     def number_of(self, text: str) -> float | None:
         """Return the number of a text; None if it has another form."""
@@ -75,13 +96,15 @@ class Written:
         match = re.match(self.pattern, plain)
         if match is None:
             return None
-        digits = "".join(match.groups())
-        if self.thousands:
-            digits = digits.replace(self.thousands, "")
+        minus, digits, sign = match.groups()
+        point, comma = DIGITS[self.written]
+        if comma:
+            digits = digits.replace(comma, "")
         try:
-            return float(digits.replace(self.decimal, "."))
+            number = float(minus + digits.replace(point, "."))
         except ValueError:  # two signs
             return None
+        return number * self.factors.get(sign, 1)
 
 
 class Limits:

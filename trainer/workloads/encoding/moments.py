@@ -30,6 +30,17 @@ _LABELLED = re.compile(r" ?UTC$")  # BigQuery labels wall times with it
 _SPACE = re.compile(r" (?=(?:Z|[+-]\d\d(?::?\d\d)?)$)")
 _MOST_SECONDS = 2**53
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+_MONTHS = {
+    start: english
+    for english, starts in {
+        **{"Jan": "jan jän ene", "Feb": "feb fév", "Mar": "mar mär mrz", "Apr": "apr avr abr"},
+        **{"May": "may mai", "Jun": "jun juin", "Jul": "jul juil", "Aug": "aug aoû aou ago"},
+        **{"Sep": "sep", "Oct": "oct okt", "Nov": "nov", "Dec": "dec dez déc dic"},
+    }.items()
+    for start in starts.split()
+}
+# A point after a name belongs to it before a blank, as in `27 janv. 2016`.
+MONTH = re.compile(rf"(?i)(?<![^\W\d_])({'|'.join(_MONTHS)})[^\W\d_]*(?:\.(?= ))?(?![^\W\d_])")
 _THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 
 
@@ -85,7 +96,7 @@ def parse_time(value: Any, feature: Timestamp) -> int:
         feature.format
         and divisor == 1
         and type(value) is int
-        and _try_format(str(value), feature.format)
+        and seconds_of(str(value), feature) is not None
     ):
         value = str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -97,28 +108,45 @@ def parse_time(value: Any, feature: Timestamp) -> int:
     text = value.strip()
     if not feature.format and re.fullmatch(r"-?\d{1,12}(\.0*)?", text, re.ASCII):
         return int(text.partition(".")[0])
-    moment = _parse_text(text, feature)
-    if moment is None:
+    seconds = seconds_of(text, feature)
+    if seconds is None:
         form = f"a time in the format {feature.format!r}" if feature.format else "ISO 8601"
         raise ValueError(f"{feature.name} is {value!r}, which is not a time; it must be {form}")
-    return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    return seconds
 
 
-def _parse_text(text: str, feature: Timestamp) -> datetime | None:
+def seconds_of(text: str, feature: Timestamp) -> int | None:
     """Return the wall time of a text; None if it is no time, or in its zone not from 1 to 9999."""
     if feature.format:
-        moment = _try_format(text, feature.format)
+        moment = _in_format(text.strip(), feature)
     else:
         plain = _SPACE.sub("", _LABELLED.sub("", text))
         try:
             moment = datetime.fromisoformat(plain)
         except ValueError:
             moment = next((m for form in _FORMATS if (m := _try_format(plain, form))), None)
-    if moment is None or moment.tzinfo is None:
+    if moment is not None and moment.tzinfo is not None:
+        try:
+            moment = moment.astimezone(zoneinfo.ZoneInfo(feature.time_zone))
+        except OverflowError:
+            return None
+    if moment is None:
+        return None
+    return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+
+
+def _in_format(text: str, feature: Timestamp) -> datetime | None:
+    form = feature.format.replace("%B", "%b")
+    if "%b" in form:
+        text = MONTH.sub(lambda match: _MONTHS[match[1].lower()], text)
+        form = form.replace("%b. ", "%b ")
+    moment = _try_format(text, form)
+    if moment is None or "%y" not in form:
         return moment
+    last = feature.last_year
     try:
-        return moment.astimezone(zoneinfo.ZoneInfo(feature.time_zone))
-    except OverflowError:
+        return moment.replace(year=last - (last - moment.year) % 100)
+    except ValueError:  # 29 February of a year that has none
         return None
 
 

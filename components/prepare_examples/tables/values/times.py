@@ -8,7 +8,7 @@ because BigQuery's tables label any wall time with it.
 import zoneinfo
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
+from trainer.workloads.encoding.moments import seconds_of
 
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
-ARROW_DIRECTIVES = set("YymdHMSIpbB%")
+ARROW_DIRECTIVES = set("YmdHMSIp%")
 # The offset at the end of a time: Z, +02, -0500 or -05:00.
 OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
@@ -154,7 +155,7 @@ def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
     directives = {text[:1] for text in known.format.split("%")[1:]}
     if directives <= ARROW_DIRECTIVES:
         return _strptime(column, known.format)
-    return _by_python(column, known.format, zoneinfo.ZoneInfo(known.time_zone))
+    return _by_python(column, known)
 
 
 def _strptime(column: pa.Array, spelling: str) -> pa.Array:
@@ -170,29 +171,16 @@ def _strptime(column: pa.Array, spelling: str) -> pa.Array:
     rows = np.flatnonzero(doubtful.fill_null(False).to_numpy(zero_copy_only=False))
     if not len(rows):
         return seconds
-    again = _by_python(column.take(pa.array(rows)), spelling, zoneinfo.ZoneInfo("UTC"))
+    again = _by_python(column.take(pa.array(rows)), Timestamp("", format=spelling))
     mask = doubtful.fill_null(False)
     return pc.replace_with_mask(seconds, mask, again)
 
 
-def _by_python(column: pa.Array, spelling: str, zone: zoneinfo.ZoneInfo) -> pa.Array:
-    """Return the seconds of texts, each distinct one parsed once by Python; null for other texts.
-
-    A time with an offset is converted to wall time in the zone.
-    """
+def _by_python(column: pa.Array, known: Timestamp) -> pa.Array:
+    """Return the seconds of texts, each distinct one parsed once by Python; null for others."""
     encoded = column.dictionary_encode()
-    seconds = [_seconds_of(text, spelling, zone) for text in encoded.dictionary.to_pylist()]
+    seconds = [seconds_of(text, known) for text in encoded.dictionary.to_pylist()]
     return pa.array(seconds, pa.int64()).take(encoded.indices)
-
-
-def _seconds_of(text: str, spelling: str, zone: zoneinfo.ZoneInfo) -> int | None:
-    try:
-        moment = datetime.strptime(text.strip(), spelling)
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(zone)
-    except (ValueError, OverflowError):
-        return None
-    return round(moment.replace(tzinfo=UTC, microsecond=0).timestamp())
 
 
 def _offset_seconds(text: str) -> int:

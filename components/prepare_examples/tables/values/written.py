@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.written import (
+    DIGITS,
     NEGATIVE,
     NO_BREAK_SPACES,
     SPELLINGS,
@@ -41,17 +42,26 @@ def plain_texts(
     return plain
 
 
-def plain_numbers(texts: pa.Array, form: Written) -> pa.Array:
-    """Return texts of numbers as a program writes them; null for texts in another form."""
-    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, NO_BREAK_SPACES, " "))
-    for sign in NEGATIVE.keys() & form.signs:
-        texts = pc.replace_substring_regex(texts, NEGATIVE[sign], r"-\1")
-    is_number = pc.match_substring_regex(texts, form.pattern)
-    digits = pc.replace_substring_regex(texts, form.pattern, r"\1\2")
-    if form.thousands:
-        digits = pc.replace_substring(digits, form.thousands, "")
-    digits = pc.replace_substring(digits, form.decimal, ".")
-    return pc.if_else(is_number, digits, pa.scalar(None, pa.string()))
+def numbers_of(texts: pa.Array, form: Written) -> pa.Array:
+    """Return texts as float64, as `number_of` reads each; null for those in another form."""
+    digits = texts
+    if not form.is_plain:
+        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, NO_BREAK_SPACES, " "))
+        for sign in NEGATIVE.keys() & form.signs:
+            texts = pc.replace_substring_regex(texts, NEGATIVE[sign], r"-\1")
+        point, comma = DIGITS[form.written]
+        is_written = pc.match_substring_regex(texts, form.pattern)
+        digits = pc.replace_substring_regex(texts, form.pattern, r"\1\2")
+        if comma:
+            digits = pc.replace_substring(digits, comma, "")
+        digits = pc.if_else(is_written, pc.replace_substring(digits, point, "."), None)
+    is_number = pc.match_substring_regex(digits, NUMBER_PATTERN)
+    numbers = pc.if_else(is_number, digits, pa.scalar(None, pa.string())).cast(pa.float64())
+    for sign, factor in form.factors.items():
+        if factor != 1:
+            is_last = pc.ends_with(texts, sign)
+            numbers = pc.if_else(is_last, pc.multiply(numbers, factor), numbers)
+    return numbers
 
 
 def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -143,14 +143,14 @@ def test_a_binary_label_with_more_values_is_an_error_that_counts_them(read):
     ("arguments", "texts", "expected"),
     [
         (
-            "decimal=',', thousands='.'",
+            "written='1.234,5'",
             ["1.234,5", "12,25", "-3", "1.234"],
             {1234.5, 12.25, -3, 1234},
         ),
-        ("thousands=',', signs=('$', '()')", ["$12,345", "(12.5)", "-$5"], {12345, -12.5, -5}),
-        ("decimal=',', signs=('-',)", ["12,50-", "-3", "7", "5-"], {-12.5, -3, 7, -5}),
+        ("written='1,234.5', signs=('$', '()')", ["$12,345", "(12.5)", "-$5"], {12345, -12.5, -5}),
+        ("written='1234,5', signs=('-',)", ["12,50-", "-3", "7", "5-"], {-12.5, -3, 7, -5}),
         ("signs=('%',)", ["61%", "7.5 %"], {61, 7.5}),
-        ("decimal=',', thousands=' ', signs=('kg',)", ["1\u202f234,5 kg", "75 kg"], {1234.5, 75}),
+        ("written='1 234,5', signs=('kg',)", ["1\u202f234,5 kg", "75 kg"], {1234.5, 75}),
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -1,0 +1,360 @@
+"""Forms of the texts of a column: numbers or times, if one form reads all that are no missing mark.
+
+Two forms may read all texts, as 1.239, or 01/02/2024. Then the texts decide only if their evidence
+is total; else the form must be told, by `--written`.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from shlex import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.output.quarantine import BadRows
+from components.prepare_examples.tables.values.times import parse_times
+from components.prepare_examples.tables.values.written import (
+    fit_float32,
+    numbers_of,
+    plain_texts,
+)
+from trainer.workloads.declarations.features import Timestamp
+from trainer.workloads.declarations.written import DIGITS, NEGATIVE, Written
+from trainer.workloads.encoding.moments import MONTH
+
+# Texts that mean a missing value wherever they occur, and those that do so among numbers.
+EXCEL = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+MISSING = ("?", "\\N", *EXCEL, "N/A", "NULL", "null", "NaN", "nan")
+MISSING_NUMBERS = (*MISSING, "NA", "n/a", "k.A.", "None", "none", "-", "--", ".", "unknown")
+FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
+MOST_ODD = 0.01  # of the values: texts that occur once among numbers, which are mistakes
+MAX_TRIED = 2_000  # distinct values whose signs are looked at
+MOST_UNITS = 3
+TEXT = "text"  # the form of a column that is read as texts
+
+CURRENCY = re.compile(r"USD|EUR|GBP|CHF|JPY|CNY|INR|Rs\.?|kr|zł|[A-Z]{1,3}\$")
+MAGNITUDES = {"K": "1000", "k": "1000", "M": "1000000", "Mio": "1000000", "B": "1000000000"}
+UNIT = re.compile(r"[°µ²³/\w]{1,8}")
+THOUSAND = 1_000
+# A number as a program writes it, without a sign around its digits.
+UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
+POINT_ZERO = r"\.0*$"  # of whole numbers
+CODE = r"^0[0-9]+$"
+
+# How a time becomes its format: what is left then are days, months and years.
+STEPS = (
+    (r"(?i)\b(?:mon|tue|wed|thu|fri|sat|sun)\b", "%a"),
+    (r"(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", "%A"),
+    (MONTH.pattern, "%b"),
+    (r"(?i)\b\d{1,2}:\d\d:\d\d( ?)[ap]m\b", r"%I:%M:%S\1%p"),
+    (r"(?i)\b\d{1,2}:\d\d( ?)[ap]m\b", r"%I:%M\1%p"),
+    (r"(?<!\d)\d{1,2}:\d\d:\d\d\.\d{1,6}", "%H:%M:%S.%f"),
+    (r"(?<!\d)\d{1,2}:\d\d:\d\d", "%H:%M:%S"),
+    (r"(?<!\d)\d{1,2}([:h])\d\d(?!\d)", r"%H\1%M"),
+    (r"(?<=%[SMf])( ?)[+-]\d\d:?\d\d$", r"\1%z"),
+    (r"(?<!\d)\d{8}T\d{6}$", "%Y%m%dT%H%M%S"),
+    (r"(?<!\d)\d{4}(?!\d)", "%Y"),
+)
+REST = r"(?:%[A-Za-z]|[\s./,:年月日-]|[Th]|de|du|at|um|Uhr|GMT|UTC)*"
+NUMBER = r"(?<![%\d])\d{1,2}(?!\d)"
+# The orders of what is left, by whether the year has four digits and the month a name.
+ORDERS = {
+    (True, True, 0): [""],
+    (True, False, 0): [""],
+    (True, True, 1): ["d"],
+    (True, False, 1): ["m"],
+    (True, False, 2): ["dm", "md"],
+    (False, True, 2): ["dy"],
+    (False, False, 3): ["dmy", "mdy"],
+}
+MAX_SHAPES = 20  # distinct values whose formats are tried
+MOST_UNLIKE = 0.1  # of the distinct values of a column that looks like times
+LIKE_TIME = (
+    rf"^(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d\d))"
+    rf"(?![-/.\d])|{MONTH.pattern[4:]}.*\d{{4}}"
+)
+
+
+Form = Written | Timestamp
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Texts of a column, and the form in which all are read.
+
+    Attributes:
+        values: the texts; null for a missing value, and for a mistake.
+        form: of numbers or times; None if the values are none, or codes such as 007.
+        markers: the numbers of values by the text that means a missing one.
+        odd: texts that occur once among others, which are mistakes, with their positions.
+        mistake: why they are, in words.
+        num_blank: the number of values with blanks around them.
+        large: the mistakes that are numbers, too large for a float32, with their numbers of rows.
+        doubts: this reading and others, if the texts have several.
+        unread: a text that looks like a time, of values that no format reads.
+    """
+
+    values: pa.Array
+    form: Form | None = None
+    markers: dict[str, int] = field(default_factory=dict)
+    odd: dict[str, int] = field(default_factory=dict)
+    mistake: str = ""
+    num_blank: int = 0
+    large: dict[str, int] = field(default_factory=dict)
+    doubts: "tuple[tuple[Form, Reading], ...]" = ()
+    unread: str = ""
+
+    @property
+    def numbers(self) -> Written | None:
+        """The form of numbers; None if the values are none."""
+        return self.form if isinstance(self.form, Written) else None
+
+    @property
+    def point(self) -> str:
+        """The decimal sign of numbers that have one, and a single form; "" of others."""
+        sign = DIGITS[self.numbers.written][0] if self.numbers and not self.doubts else ""
+        has_sign = sign and pc.any(pc.match_substring(self.values, sign)).as_py()
+        return sign if has_sign else ""
+
+    def is_as(self, told: str) -> bool:
+        """Return whether the values are read in a form that was told."""
+        return told == (told_form(self.form) if self.form else TEXT)
+
+    def without(self, texts: Sequence[str], mistake: str) -> "Reading":
+        """Return the reading with further mistakes, each with its position."""
+        positions = {text: int(pc.index(self.values, text).as_py()) for text in texts}
+        kept = _without(self.values, texts)
+        return replace(self, values=kept, odd={**self.odd, **positions}, mistake=mistake)
+
+
+def read_texts(texts: pa.Array, told: str = "") -> Reading:
+    """Return a column as it is read; `told` is its form: one of DIGITS, of times, TEXT, or ""."""
+    plain = plain_texts(texts)
+    counted = plain.drop_null().value_counts()
+    distinct = counted.field("values")
+    counts = dict(zip(distinct.to_pylist(), counted.field("counts").to_pylist(), strict=True))
+    num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
+    reading, tried = Reading(plain, num_blank=num_blank), [*counts][:MAX_TRIED]
+    for forms in (_number_forms(tried, told), _time_forms(tried, told)):
+        if readings := _readings(reading, forms, distinct, counts):
+            best = next(iter(readings.values()))
+            return replace(best, doubts=tuple(readings.items()) if len(readings) > 1 else ())
+    known = {text: counts[text] for text in MISSING if text in counts}
+    like_times = [text for text in tried if re.search(LIKE_TIME, text)]
+    is_unread = not told and len(like_times) > (1 - MOST_UNLIKE) * len(tried)
+    return replace(
+        reading,
+        values=_without(plain, [*known]),
+        markers=known,
+        unread=like_times[0] if is_unread else "",
+    )
+
+
+def decided(reading: Reading, *, point: str, is_sure: bool) -> Reading:
+    """Return the reading of numbers that the file's decimal sign allows, or total evidence decides.
+
+    That is: all texts with a sign have groups of three digits, and all others are below 1,000.
+    """
+    forms = [form for form, _ in reading.doubts if isinstance(form, Written)]
+    if not is_sure and forms:
+        texts = reading.values.drop_null().unique()
+        for form in forms:
+            comma = DIGITS[form.written][1]
+            others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
+            if 0 < len(others) < len(texts):
+                is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
+                forms = [other for other in forms if (other is form) == is_grouped]
+                break
+    forms = [form for form in forms if point in (DIGITS[form.written][0], "")]
+    return dict(reading.doubts)[forms[0]] if len(forms) == 1 else reading
+
+
+def shown_doubts(name: str, reading: Reading) -> Iterator[tuple[str, list[str]]]:
+    """Yield a text that a column's readings differ about, and each with its option."""
+    texts = reading.values.drop_null().unique()
+    values = [_values(texts, form) for form, _ in reading.doubts]
+    if values:
+        at = pc.index(pc.equal(*values[:2]), False).as_py()
+        told = [told_form(form) for form, _ in reading.doubts]
+        pairs = zip([own[at] for own in values], told, strict=True)
+        shown = [f"{_shown(value)} (--written {quote(f'{name}={form}')})" for value, form in pairs]
+        yield texts[at].as_py(), shown
+
+
+def told_form(form: Form) -> str:
+    """Return a form as `--written` has it."""
+    return form.written if isinstance(form, Written) else form.format
+
+
+def _shown(value: pa.Scalar) -> str:
+    if pa.types.is_floating(value.type):
+        return f"{value.as_py():.15g}"
+    return str(value.cast(pa.timestamp("s")).as_py())
+
+
+def _readings(
+    reading: Reading,
+    forms: Iterable[Form],
+    distinct: pa.Array,
+    counts: Mapping[str, int],
+) -> dict[Form, Reading]:
+    """Return the readings in different forms, of those with the fewest mistakes."""
+    found: list[tuple[Form, Reading, pa.Array]] = []
+    for form in forms:
+        head = _values(distinct[:MAX_TRIED], form)
+        if head.null_count > len(head) / 2 + len(MISSING_NUMBERS):
+            continue
+        values = _values(distinct, form)
+        own = _reading(reading, form, distinct, values, counts)
+        if own and not any(values.equals(others) for *_, others in found):
+            found.append((form, own, values))
+    least = min((len(own.odd) + len(own.markers) for _, own, _ in found), default=0)
+    return {form: own for form, own, _ in found if len(own.odd) + len(own.markers) == least}
+
+
+def _values(texts: pa.Array, form: Form) -> pa.Array:
+    """Return numbers, or seconds; null for other texts."""
+    if isinstance(form, Written):
+        return numbers_of(texts, form)
+    seconds = seconds_in(texts, form)
+    is_number = pc.match_substring_regex(texts, r"^[0-9]*$")  # by default, Unix seconds
+    return pc.if_else(is_number, None, seconds) if not form.format else seconds
+
+
+def seconds_in(texts: pa.Array, form: Timestamp) -> pa.Array:
+    """Return the seconds of times; null for other texts."""
+    return parse_times(texts, BadRows(), form, zones=Counter())
+
+
+def _reading(
+    reading: Reading,
+    form: Form,
+    distinct: pa.Array,
+    values: pa.Array,
+    counts: Mapping[str, int],
+) -> Reading | None:
+    """Return the reading of texts in a form; None if it is not theirs.
+
+    A text that occurs several times may mean a missing value, one that occurs once is a mistake.
+    So are all numbers that are too large, unless a single one occurs several times.
+    """
+    most = max(1, MOST_ODD * sum(counts.values()))  # mistakes
+    if values.null_count > most + len(MISSING_NUMBERS) + MOST_UNITS + 1:
+        return None
+    is_read = pa.array(fit_float32(np.asarray(values.cast(pa.float64()).fill_null(np.nan))))
+    read, left = distinct.filter(is_read), distinct.filter(pc.invert(is_read)).to_pylist()
+    if not len(read) or pc.any(pc.match_substring_regex(read, CODE)).as_py():
+        return None
+    written = form if isinstance(form, Written) else Written()
+    known = [text for text in left if text in MISSING_NUMBERS or text in written.factors]
+    odd = [text for text in left if text not in known]
+    large = [text for text in odd if written.number_of(text) is not None]
+    repeated = [text for text in odd if counts[text] > 1]
+    if len(repeated) > 1:
+        repeated = [text for text in repeated if text not in large]
+    mistakes = [text for text in odd if text not in repeated]
+    if len(repeated) > 1 or (repeated and len(read) < FEWEST_NUMBERS):
+        return None
+    if len({*mistakes} - {*large}) > most or len(mistakes) >= len(read):
+        return None
+    large = [text for text in large if text in mistakes]
+    reading = replace(
+        reading,
+        form=form,
+        values=_without(reading.values, [*known, *repeated]),
+        markers={text: counts[text] for text in (*known, *repeated)},
+        large={text: counts[text] for text in large},
+    )
+    why = "is not a number" if isinstance(form, Written) else "is not a time"
+    return reading.without(mistakes, "is too large for a float32" if large else why)
+
+
+def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:
+    is_text = pc.is_in(values, pa.array(texts, pa.string()))
+    return pc.if_else(is_text, pa.scalar(None, pa.string()), values)
+
+
+def _number_forms(texts: Sequence[str], told: str) -> Iterator[Written]:
+    texts = [text for text in texts if re.search(r"\d", text)]
+    if texts and told in ("", *DIGITS):
+        signs = _signs(texts)
+        for written in [told] if told else DIGITS:
+            yield Written(written=written, signs=signs)
+
+
+def _signs(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the currencies, percent signs and units that texts have around their digits."""
+    signed = [text for text in texts if not UNSIGNED.fullmatch(text)]
+    heads = Counter(re.split(r"\d", text)[0].strip(" +-.,(") for text in signed)
+    tails = Counter(re.split(r"\d", text)[-1].strip(" .,)") for text in signed)
+    tails[""] += len(texts) - len(signed)
+    ends = [text for text, _ in (heads + tails).most_common() if text]
+    signs = [end for end in ends if _is_currency(end) or end in ("%", "‰", "+")]
+    units = [tail for tail in tails if tail and tail not in signs]
+    if units and {*units} <= MAGNITUDES.keys():
+        signs += [f"{unit}={MAGNITUDES[unit]}" for unit in units]
+    else:
+        signs += _units(texts, tails)
+    if "%" in signs and _are_shares(texts):
+        signs[signs.index("%")] = "%=0.01"
+    signs += [sign for sign, form in NEGATIVE.items() if any(re.match(form, t) for t in signed)]
+    return tuple(signs)
+
+
+def _units(texts: Sequence[str], tails: Counter[str]) -> list[str]:
+    """Return the units of numbers that all have one; several are words behind a blank."""
+    units = [unit for unit, _ in tails.most_common(MOST_UNITS) if UNIT.fullmatch(unit)]
+    is_word = [len(unit) > 1 and any(text.endswith(f" {unit}") for text in texts) for unit in units]
+    units = units if all(is_word) else units[:1]
+    has_unit = sum(tails[unit] for unit in units) >= len(texts) - max(1, MOST_ODD * len(texts))
+    return units if has_unit and len(texts) > 1 else []
+
+
+def _are_shares(texts: Sequence[str]) -> bool:
+    """Return whether numbers without a percent sign are up to 1, unlike some of the others."""
+    numbers: dict[str, list[float]] = {"": [], "%": []}
+    for text in texts:
+        number = Written(signs=("%",)).number_of(text)
+        numbers["%" * ("%" in text)].append(number or 0.0)
+    return bool(numbers[""]) and max(map(abs, numbers[""])) <= 1 < max(map(abs, numbers["%"]))
+
+
+def _is_currency(text: str) -> bool:
+    is_sign = len(text) == 1 and unicodedata.category(text) == "Sc"
+    return is_sign or bool(CURRENCY.fullmatch(text))
+
+
+def _time_forms(texts: Sequence[str], told: str) -> Iterator[Timestamp]:
+    """Yield the formats that some texts seem to have; ISO 8601 and similar ones have none."""
+    formats = dict.fromkeys([told] if told else ["", *_formats(texts[:MAX_SHAPES])])
+    for form in formats if told not in DIGITS and any(re.search(r"\d", t) for t in texts) else ():
+        time = Timestamp("", format=form)
+        seconds = _values(pa.array(texts, pa.string()), time) if "%y" in form else pa.array([0])
+        now = datetime.now(UTC)
+        is_late = (pc.max(seconds).as_py() or 0) > now.timestamp()
+        yield replace(time, last_year=now.year) if is_late else time
+
+
+def _formats(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        form = text.replace("%", "%%")
+        for pattern, directive in STEPS:
+            form = re.sub(pattern, directive, form)
+        numbers = re.findall(NUMBER, form)
+        shape = ("%Y" in form, "%b" in form, len(numbers))
+        for order in (
+            ORDERS.get(shape, ()) if re.fullmatch(REST, re.sub(NUMBER, "%d", form)) else ()
+        ):
+            is_year_first, is_day_first = form.startswith("%Y"), bool(re.search(r"\d\.", form))
+            if order != "dm" if is_year_first else order[:1] == "d" or not is_day_first:
+                parts = iter(order)
+
+                def directive_of(_: re.Match[str], parts: Iterator[str] = parts) -> str:
+                    return f"%{next(parts)}"
+
+                yield re.sub(NUMBER, directive_of, form)
