@@ -1,7 +1,7 @@
 """The guess of a label from its column."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -16,16 +16,19 @@ from trainer import Json
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
-POINT_ZERO = r"\.0*$"  # of whole numbers
-SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of lists
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 FEWEST = 10  # rows of a class to learn it
 RARE = 20  # rows of a class that may be lacking in the train split
+POINT_ZERO = r"\.0*$"  # of whole numbers
 POSITIVE = (
     *("ja", "oui", "si", "sí", "sim", "yes", "y", "true", "t", "1", "positive", "pos", "churned"),
     *("default", "bad", "fraud", "spam", "malignant", "m", "failed", "failure", "left", ">50k"),
     *("high", "good", "survived"),
+)
+NO_COLUMN = (
+    " (--header a,b,… names the columns of a file whose first line has values; if the first line is"
+    " a title, remove the lines above the header)"
 )
 
 
@@ -54,37 +57,35 @@ class LabelGuess:
         kind = self.kind.title()
         return call(kind, self.column.declared, **self.arguments, **self.column.arguments(kind))
 
-    def with_spellings(self, spellings: Mapping[str, str]) -> "LabelGuess":
-        """Return the guess of a label whose values some files spell in another way."""
-        return replace(
-            self,
-            arguments={**self.arguments, "spellings": spellings},
-            seen=f"{self.seen}; other spellings in some files: {', '.join(map(repr, spellings))}",
-            is_said=True,
-        )
 
-
-def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> LabelGuess:
+def guess_label(
+    contents: Contents,
+    name: str,
+    *,
+    kind: str = "",
+    positive: str = "",
+    spellings: Mapping[str, str] | None = None,
+) -> LabelGuess:
     """Return the guess of a label.
 
-    `kind` and the positive class of two are guessed if they are "".
+    `kind` and the positive class of two are guessed if they are "". `spellings` has other texts of
+    values.
 
     Raises:
         DataError: there is no such column, it has one value, or it is no label of this kind.
     """
-    names = contents.names
-    if name not in names:
-        shown = [repr(own) if "\n" in own else own for own in names if own]
-        remedy = " (--header a,b,… names the columns of a file whose first line has values)"
-        if any(own.startswith("Unnamed: ") for own in names):
-            remedy += "; if the first line is a title, remove the lines above the header"
-        hint = did_you_mean(name, names)
-        raise DataError(f"--label {name}:{hint} the columns are {', '.join(shown)}{remedy}")
+    if name not in contents.names:
+        names = [repr(own) if "\n" in own else own for own in contents.names if own]
+        hint = did_you_mean(name, contents.names)
+        raise DataError(f"--label {name}:{hint} the columns are {', '.join(names)}{NO_COLUMN}")
     column = contents.of(name)
+    values = column.values
     if column.has_whole_texts:  # 1 and 1.0 are one value
-        whole = pc.replace_substring_regex(column.values, POINT_ZERO, "")
-        column = replace(column, reading=replace(column.reading, values=whole))
+        values = pc.replace_substring_regex(values, POINT_ZERO, "")
         positive = re.sub(POINT_ZERO, "", positive)
+    for text, plain in (spellings or {}).items():
+        values = pc.if_else(pc.equal(values, text), plain, values)
+    column = replace(column, reading=replace(column.reading, values=values))
     if column.num_unique < 2:  # noqa: PLR2004
         value = column.ranked[0][0] if column.ranked else "missing"
         raise DataError(
@@ -95,14 +96,17 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     chosen = kind or (BINARY if positive else _kind(column))
     makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
     guess = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
+    seen = guess.seen
+    if spellings:
+        texts = ", ".join(map(repr, spellings))
+        seen += f"; other spellings in some files: {texts}"
+        guess = replace(guess, arguments={**guess.arguments, "spellings": spellings}, is_said=True)
     if column.perhaps_missing:
-        perhaps = ", ".join(map(repr, column.perhaps_missing))
-        guess = replace(guess, seen=f"{guess.seen}; perhaps missing: {perhaps}")
-    num_missing = contents.num_rows - len(column.present) - len(column.reading.odd)
-    if not num_missing:
-        return guess
-    without = "without a label" if chosen == MULTILABEL else "without it, left out"
-    return replace(guess, seen=f"{guess.seen}; {rows_text(num_missing)} {without}")
+        seen += f"; perhaps missing: {', '.join(map(repr, column.perhaps_missing))}"
+    if num_missing := contents.num_rows - len(column.present) - len(column.reading.odd):
+        without = "without a label" if chosen == MULTILABEL else "without it, left out"
+        seen += f"; {rows_text(num_missing)} {without}"
+    return replace(guess, seen=seen)
 
 
 def _kind(column: Texts) -> str:
@@ -129,27 +133,26 @@ def _without_mistakes(column: Texts) -> Texts:
     return replace(column, reading=column.reading.without(once, mistake))
 
 
-def _values(column: Texts, texts: Iterable[str]) -> tuple[str | int, ...]:
+def _values(column: Texts, texts: Sequence[str]) -> tuple[str | int, ...]:
     """Return values of a label: whole numbers, or texts."""
     return tuple(int(float(text)) if column.has_whole_texts else text for text in texts)
 
 
 def _binary(column: Texts, positive: str) -> LabelGuess:
-    values = [value for value, _ in column.ranked]
+    counts = dict(column.ranked)
+    values = [*counts]
     if positive and positive not in values:
         raise DataError(f"--positive {positive}: {column.name} has {', '.join(values[:10])}")
-    known = [value for value in values if value.strip().lower() in POSITIVE]
-    known = known if known != ["1"] or {"0", "-1"} & {*values} else []  # not of 1 and 2
-    chosen = positive or (known[0] if len(known) == 1 else values[-1])
-    count = dict(column.ranked)[chosen]
-    share = count / len(column.present)
     if len(values) > 2:  # noqa: PLR2004
         raise DataError(
             f"--label {column.name}: it has {len(values)} values, and a binary label two:"
-            f" {ranked_values(dict(column.ranked))}; correct the files, or choose --kind classes"
+            f" {ranked_values(counts)}; correct the files, or choose --kind classes"
         )
-    [negative] = [value for value in values if value != chosen]
-    named = _values(column, [value.strip() for value in (negative, chosen)])
+    known = [value for value in values if value.lower() in POSITIVE]
+    known = known if known != ["1"] or {"0", "-1"} & {*values} else []  # not of 1 and 2
+    chosen = positive or (known[0] if len(known) == 1 else values[-1])
+    share = counts[chosen] / len(column.present)
+    named = _values(column, sorted(values, key=chosen.__eq__))
     why = _rarest(column)
     if not positive and len(known) != 1:
         why = f"; positive is guessed, the rarer one; to change it, give --positive{why}"
@@ -173,10 +176,10 @@ def _rarest(column: Texts) -> str:
 
 def _classes(column: Texts) -> LabelGuess:
     is_whole = column.has_whole_texts
-    values = sorted(column.ranked, key=lambda entry: float(entry[0]) if is_whole else entry[0])
+    values = sorted((value for value, _ in column.ranked), key=float if is_whole else None)
     is_listed = len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE
-    most = column.ranked[0]
-    share = most[1] / len(column.present)
+    most, count = column.ranked[0]
+    share = count / len(column.present)
     why = ""
     if is_whole and len(values) > 2:  # noqa: PLR2004
         why = "; few whole numbers are read as classes; if they are amounts, give --kind regression"
@@ -184,8 +187,8 @@ def _classes(column: Texts) -> LabelGuess:
     return LabelGuess(
         column,
         CLASSES,
-        {"values": _values(column, (value for value, _ in values))} if is_listed else {},
-        f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%}){why}",
+        {"values": _values(column, values)} if is_listed else {},
+        f"{column.num_unique} classes; the most frequent is {most} ({share:.1%}){why}",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
         is_said=bool(why),
@@ -198,28 +201,20 @@ def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> Lab
 
 
 def _several(column: Texts) -> LabelGuess:
-    separator = max(
-        SEPARATORS, key=lambda sign: pc.sum(pc.count_substring(column.present, sign)).as_py()
-    )
-    parts = pc.list_flatten(pc.split_pattern(column.present, separator))
-    num_labels = len(pc.utf8_trim_whitespace(parts).unique())
+    texts = "\n".join(column.present.to_pylist())
+    separator = max((LIST_SEPARATOR, ";", ","), key=texts.count)
+    num_labels = len({*map(str.strip, texts.replace(separator, "\n").split("\n"))})
+    seen = f"lists of {num_labels} labels"
     return LabelGuess(
-        column,
-        MULTILABEL,
-        {"separator": separator},
-        f"lists of {num_labels} labels",
-        "{auc: 0.7}",
-        "chance: auc 0.5",
-        is_said=separator != LIST_SEPARATOR,
+        column, MULTILABEL, {"separator": separator}, seen, "{auc: 0.7}", "chance: auc 0.5"
     )
 
 
 def _number(column: Texts) -> LabelGuess:
     if column.numbers is None:
-        value = next(text for text, _ in column.ranked)
         raise DataError(
-            f"--label {column.name}: {value!r} is not a number, as a regression needs; choose"
-            " --kind classes, or another column"
+            f"--label {column.name}: {column.ranked[0][0]!r} is not a number, as a regression"
+            " needs; choose --kind classes, or another column"
         )
     summary = column.summary
     return LabelGuess(

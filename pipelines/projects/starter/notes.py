@@ -1,99 +1,55 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.labels import REGRESSION, LabelGuess
-from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
+from pipelines.projects.starter.labels import LabelGuess
+from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, rows_text
 from trainer.workloads.declarations.names import normal_form
-from trainer.workloads.declarations.written import Written
+from trainer.workloads.declarations.written import NEGATIVE, Written
 
-MOST_VALUES = 1_000  # distinct texts that are compared
 MOST_SHOWN = 8  # columns with the same note
 MOST_MISTAKES = 3  # of a column
-MOST_TOTALS = 3  # rows at the end of a file
-SAME = 1e-6
-TOTAL = re.compile(
-    r"((grand|sub|over)[ -]?(all )?)?"
-    r"(total|sum|average|mean|moyenne|summe|gesamt|durchschnitt|mittelwert)([ :].*|s|summe)?",
-    re.IGNORECASE,
-)
-MOST_ALIKE = 3  # groups of values that differ only by case
 
 
-def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> list[str]:
-    """Return the notes on the columns of a table and on its rows."""
-    remarks = [f"read as {label.declaration}: {label.seen}"] if label.is_said else []
-    remarks += _on_values(contents, label.column, label.kind)
-    notes = [f"{label.column.name}: {note}" for note in remarks]
-    columns = [label.column, *(guess.column for guess in guesses if guess.role == FEATURE)]
-    notes += shared((guess, note) for guess in guesses for note in _on_guess(contents, guess))
+def notes_of(contents: Contents, guesses: Sequence[Guess], label: LabelGuess) -> Iterator[str]:
+    """Yield the notes on the columns of a table and on its rows."""
+    columns: list[Guess | LabelGuess] = [label, *guesses]
+    yield from shared((column, note) for column in columns for note in _on(contents, column))
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
-        notes.append(f"{rows_text(contents.num_headers)} {repeated} the header: left out")
+        yield f"{rows_text(contents.num_headers)} {repeated} the header: left out"
     if contents.ragged:
-        notes.append(f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}")
-    of_columns = (*_blanks(columns), *_perhaps_missing(columns), *_markers(columns))
-    return [*notes, *of_columns]
+        yield f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}"
 
 
-def shared(notes: Iterable[tuple[Guess, str]]) -> list[str]:
-    """Return notes on columns, one for all those whose notes differ only by their names."""
+def shared(notes: Iterable[tuple[Guess | LabelGuess, str]]) -> Iterator[str]:
+    """Yield notes on columns, one for all those whose notes differ only by their names."""
     by_text: dict[str, tuple[str, list[str]]] = {}
     for guess, note in notes:
         name = guess.column.name or "the column without a name"
-        by_text.setdefault(note.replace(quoted(guess.name), ""), (note, []))[1].append(name)
-    return [f"{first_of(names, MOST_SHOWN)}: {note}" for note, names in by_text.values()]
+        text = note.replace(quoted(guess.column.declared), "")
+        by_text.setdefault(text, (note, []))[1].append(name)
+    for note, names in by_text.values():
+        yield f"{first_of(names, MOST_SHOWN)}: {note}"
 
 
-def _blanks(columns: Sequence[Texts]) -> Iterator[str]:
-    counts = {own.name: own.reading.num_blank for own in columns if own.reading.num_blank}
-    if counts:
-        names = first_of([*counts], MOST_SHOWN)
-        yield f"{names}: blanks around {sum(counts.values()):,} values are no part of them"
-
-
-def _perhaps_missing(columns: Sequence[Texts]) -> Iterator[str]:
-    by_texts: dict[tuple[str, ...], list[Texts]] = {}
-    for column in columns:
-        if column.perhaps_missing:
-            by_texts.setdefault(tuple(column.perhaps_missing), []).append(column)
-    for texts, same in by_texts.items():
-        sums = {text: sum(column.perhaps_missing[text] for column in same) for text in texts}
-        is_one = len(same) == 1
-        shown = (f"{t!r} ({rows_text(n) if is_one else f'{n:,} values'})" for t, n in sums.items())
-        yield (
-            f"{first_of([column.name for column in same], MOST_SHOWN)}: perhaps missing:"
-            f" {', '.join(shown)}; if so, add missing={literal(texts)} to"
-            f" {'its declaration' if is_one else 'their declarations'} in workload.py"
-        )
-
-
-def _markers(columns: Sequence[Texts]) -> Iterator[str]:
-    by_marker: dict[str, list[str]] = {}
-    for column in columns:
-        for text, count in column.reading.markers.items():
-            by_marker.setdefault(text, []).append(f"{column.name} ({rows_text(count)})")
-    for text, shown in by_marker.items():
-        yield (
-            f"{text!r} is read as missing in {first_of(shown, MOST_SHOWN)}; if that is wrong,"
-            " change missing in workload.py"
-        )
-
-
-def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
-    if guess.role == KEY:
+def _on(contents: Contents, guess: Guess | LabelGuess) -> Iterator[str]:
+    if isinstance(guess, LabelGuess) or guess.role == FEATURE:
+        if guess.is_said or guess.column.facts.num_infinite:
+            yield f"read as {guess.declaration}: {guess.seen}"
+        yield from _on_values(contents, guess)
+    elif guess.role == KEY:
         change = f"; to make it one, declare it, as {guess.declaration}, and remove key"
         yield f"the key, which is no feature: {guess.seen}{change if guess.kind else ''}"
     elif guess.role == GROUP:
         yield f"no feature, but group_by: rows of a value are in the same split: {guess.seen}"
     elif normal_form(guess.column.name) in INDEX_NAMES:
         yield f"left out: {guess.seen}; to keep it, give it another name in the file"
-    elif guess.role != FEATURE:
+    else:
         alias = f"{quoted(guess.column.name)}: {quoted(guess.name)}"
         add = f", add aliases={{{alias}}}" if guess.column.needs_alias else ""
         declaration = guess.declaration if guess.kind else call("Category", guess.name)
@@ -102,25 +58,28 @@ def _on_guess(contents: Contents, guess: Guess) -> Iterator[str]:
             " ignored"
         )
         yield f"left out: {guess.seen}{'' if guess.column.facts.unusable else keep}"
-    else:
-        if guess.is_said or guess.column.facts.num_infinite:
-            yield f"read as {guess.declaration}: {guess.seen}"
-        yield from _on_values(contents, guess.column, guess.kind)
 
 
-def _on_values(contents: Contents, column: Texts, kind: str) -> Iterator[str]:
-    reading = column.reading
+def _on_values(contents: Contents, guess: Guess | LabelGuess) -> Iterator[str]:
+    column, reading = guess.column, guess.column.reading
     form = reading.numbers
-    if form is not None and not form.is_plain and kind in ("Number", REGRESSION):
-        texts = (
-            text for text, _ in column.ranked if Written().number_of(text) != form.number_of(text)
-        )
-        text = next(texts, column.ranked[0][0])
+    if form and not form.is_plain and {"written", "signs"} & column.arguments(guess.kind).keys():
+        texts = [text for text, _ in column.ranked]
+        text = next((t for t in texts if Written().number_of(t) != form.number_of(t)), texts[0])
+        units = [sign for sign in form.signs if sign in form.factors and sign not in NEGATIVE]
+        of_units = f", whatever the unit, {' or '.join(units)}" if len(units) > 1 else ""
         yield (
-            f"{text!r} is read as {form.number_of(text):.15g}; if that is wrong, change written or"
-            " signs in workload.py"
+            f"{text!r} is read as {form.number_of(text):.15g}{of_units}; if that is wrong, change"
+            " written or signs in workload.py"
         )
-    mistakes = [] if kind == "Category" else [*reading.odd]
+    if reading.num_blank:
+        yield "blanks around values are no part of them"
+    for text in reading.markers:
+        yield f"{text!r} is read as missing; if that is wrong, change missing in workload.py"
+    if missing := tuple(column.perhaps_missing):
+        shown = ", ".join(map(repr, missing))
+        yield f"perhaps missing: {shown}; if so, add missing={literal(missing)} in workload.py"
+    mistakes = [] if guess.kind == "Category" else [*reading.odd]
     for text in mistakes[:MOST_MISTAKES]:
         yield (
             f"{contents.row_text(reading.odd[text])}: {text!r} {reading.mistake}, so the row is"

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,8 @@ from pipelines.projects.starter.splits import (
     guess_split,
     spellings_of,
     split_of_files,
-    with_spellings,
 )
-from pipelines.projects.starter.texts import (
-    FEATURE,
-    GROUP,
-    IGNORED,
-    KEY,
-    Guess,
-    Texts,
-)
+from pipelines.projects.starter.texts import FEATURE, GROUP, IGNORED, KEY, Guess
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
 from trainer import Json
 from trainer.workloads.declarations.names import declared_names
@@ -79,8 +71,8 @@ def start_table(
 ) -> Start:
     """Return the folder's content for a table.
 
-    `kind` and `positive` are of `guess_label`. `header` names the columns of CSV files without
-    one, `images` the folder of the pictures that the rows name.
+    `kind` and `positive` are of `guess_label`, `header` and `told` of `read_columns`. `images` is
+    the folder of the pictures that the rows name.
 
     Raises:
         DataError: a file is no table, or there is no such label; or the rows name no pictures.
@@ -90,25 +82,21 @@ def start_table(
     check_number(contents.num_rows, paths[0], "rows")
     label = _label_column(contents, label)
     files = split_of_files(patterns) if len(patterns) == len(paths) else {}
-    contents, target = _label(contents, label, files, kind=kind, positive=positive)
+    spellings = spellings_of(contents, label, files)
+    target = guess_label(contents, label, kind=kind, positive=positive, spellings=spellings)
     code = record(script, contents, target.column) if script else None
     if code and not code.is_function:
         target = label_of(code, contents, target.column, kind=kind, positive=positive)
     picture = find_picture_column(contents, label, images, paths) if images else None
-    named = picture.column.name if picture else None
-    guesses = _guesses(contents, (label, named), picture, code)
-    _check_features(guesses, paths[0], label)
-    beside = [guess for guess in guesses if guess.column.name != named]
+    guesses = _guesses(contents, label, picture, code)
+    if not any(guess.role == FEATURE for guess in guesses):
+        seen = "".join(f"; {guess.column.name}: {guess.seen}" for guess in guesses)
+        raise DataError(
+            f"{paths[0]} has no column besides {label} that a model could learn from{seen}"
+        )
+    beside = [guess for guess in guesses if not picture or guess.column is not picture.column]
     leaks = leaks_of(beside, target)
     split = SplitGuess() if code else guess_split(contents, guesses, target, files)
-    notes = [
-        *(code.notes if code else ()),
-        *(_on_required(guesses, code) if code else ()),
-        *shared((guess, leaks[guess.name]) for guess in beside if guess.name in leaks),
-        *(picture.notes() if picture else ()),
-        *split.notes,
-        *notes_of(contents, beside, target),
-    ]
     return Start(
         workload=_source(contents, guesses, target, leaks, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
@@ -121,7 +109,14 @@ def start_table(
         code=code.files if code else {},
         train=code.train if code else {} if picture else {"batch_size": _batch_size(contents)},
         num_dropped=sum(code.dropped.values()) if code else 0,
-        notes=tuple(notes),
+        notes=(
+            *(code.notes if code else ()),
+            *(_on_required(guesses, code) if code else ()),
+            *shared((guess, leaks[guess.name]) for guess in beside if guess.name in leaks),
+            *(picture.notes() if picture else ()),
+            *split.notes,
+            *notes_of(contents, beside, target),
+        ),
     )
 
 
@@ -136,8 +131,7 @@ def _label_column(contents: Contents, label: str) -> str:
     if label in contents.lacks:
         raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
     facts = contents.of(label).facts if label in contents.names else TypeFacts()
-    if facts.unusable or facts.length:
-        type_name = facts.unusable or f"list of {facts.length} numbers"
+    if type_name := facts.unusable or (facts.length and f"list of {facts.length} numbers"):
         raise DataError(
             f"--label {label}: its type is {type_name}; a label is a number, a text or a list"
             " of texts"
@@ -145,35 +139,20 @@ def _label_column(contents: Contents, label: str) -> str:
     return label
 
 
-def _label(
-    contents: Contents, label: str, files: dict[str, str], *, kind: str, positive: str
-) -> tuple[Contents, LabelGuess]:
-    spellings = spellings_of(contents, contents.of(label), files) if label in contents.names else {}
-    if not spellings:
-        return contents, guess_label(contents, label, kind=kind, positive=positive)
-    contents = with_spellings(contents, label, spellings)
-    guess = guess_label(contents, label, kind=kind, positive=positive)
-    return contents, guess.with_spellings(spellings)
-
-
 def _guesses(
-    contents: Contents,
-    taken: Container[str | None],
-    picture: PictureColumn | None,
-    script: RecordedScript | None,
+    contents: Contents, label: str, picture: PictureColumn | None, script: RecordedScript | None
 ) -> list[Guess]:
-    columns = [column for column in contents.columns if column.name not in taken]
-    guesses = [guess_column(column, contents.num_rows) for column in columns]
-    guesses = _with_one_split([*(picture.guesses if picture else ()), *guesses])
+    named = picture.column.name if picture else label
+    columns = [column for column in contents.columns if column.name not in (label, named)]
+    guesses = list(picture.guesses if picture else ())
+    guesses += [guess_column(column, contents.num_rows) for column in columns]
+    # One column decides about the split: that of the pictures, whose rows must not be in two.
+    deciding = [guess for guess in guesses if guess.role in (KEY, GROUP)]
+    deciding.sort(key=lambda guess: (guess.column.name != named, guess.role != KEY))
+    guesses = [replace(own, role=IGNORED) if own in deciding[1:] else own for own in guesses]
     if not any(guess.role == FEATURE for guess in guesses):  # x of a curve, perhaps
         guesses = [replace(g, role=FEATURE, is_said=True) if g.kind else g for g in guesses]
     return [as_used(guess, script) for guess in guesses]
-
-
-def _check_features(guesses: Sequence[Guess], path: str, label: str) -> None:
-    if not any(guess.role == FEATURE for guess in guesses):
-        seen = "".join(f"; {guess.column.name}: {guess.seen}" for guess in guesses)
-        raise DataError(f"{path} has no column besides {label} that a model could learn from{seen}")
 
 
 def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[str]:
@@ -221,29 +200,38 @@ def _source(
     features = [guess for guess in guesses if guess.role == FEATURE]
     kinds = {guess.kind for guess in features} | {"Table", label.kind.title()}
     kinds |= {"combine"} if script and script.combines else set()
-    title = f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}."
     declared: list[Source] = []
     for guess in features:
         name = guess.column.name * guess.column.needs_alias
         note = "; ".join(filter(None, [name, guess.seen, leaks.get(guess.name, "")]))
         declared += _with_comment(fill("        {},", guess.declaration), note)
     lines = _with_comment(fill("    label={},", label.declaration), label.seen)
+    ignored: list[Source] = []
     for guess in guesses:
+        name = quoted(guess.name)
         if guess.role == KEY:
-            lines += _with_comment(fill("    key={},", quoted(guess.name)), guess.seen)
+            lines += _with_comment(fill("    key={},", name), guess.seen)
         elif guess.role == GROUP:
             seen = f"{guess.seen}, all in the same split"
-            lines += _with_comment(fill("    group_by=[{}],", quoted(guess.name)), seen)
-    lines += _ignored([guess for guess in guesses if guess.role == IGNORED])
-    known = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
-    lines += _aliases([label.column, *known.values()])
+            lines += _with_comment(fill("    group_by=[{}],", name), seen)
+        elif guess.role == IGNORED:
+            pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
+            ignored += _with_comment(fill("        {},", quoted(pattern)), guess.seen)
+    lines += ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]
+    used = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
+    aliases = [
+        fill("        {}: {},\n", quoted(column.name), quoted(column.declared))
+        for column in (label.column, *used.values())
+        if column.needs_alias
+    ]
+    lines += aliases and [Source("    aliases={\n"), *aliases, Source("    },\n")]
     if header:
         lines.append(fill("    header={},\n", literal([*header])))
     if script:
         lines.append(fill("    model=model,\n{}", script.arguments))
     return fill(
         SOURCE,
-        title=title,
+        title=f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}.",
         rows="all" if contents.is_whole else "the first",
         num_rows=contents.num_rows,
         remark=script and script.remark,
@@ -253,23 +241,6 @@ def _source(
         features=declared,
         arguments=lines,
     )
-
-
-def _ignored(guesses: Sequence[Guess]) -> list[Source]:
-    lines = []
-    for guess in guesses:
-        pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
-        lines += _with_comment(fill("        {},", quoted(pattern)), guess.seen)
-    return lines and [Source("    ignored=[\n"), *lines, Source("    ],\n")]
-
-
-def _aliases(columns: Iterable[Texts]) -> list[Source]:
-    pairs = [
-        fill("        {}: {},\n", quoted(column.name), quoted(column.declared))
-        for column in columns
-        if column.needs_alias
-    ]
-    return pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]
 
 
 def _with_comment(line: Source, text: str) -> list[Source]:
@@ -292,22 +263,21 @@ def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[
         for row, instance in (picture.instances() if picture else rows)
         if all(values[row].is_valid for values in required)
     )
-    instances = []
-    for row, instance in itertools.islice(whole, NUM_INSTANCES):
-        values = [(guess, guess.column.values[row].as_py()) for guess in features]
-        own = {g.column.name: _plain(g, value) for g, value in values if value is not None}
-        instances.append({**instance, **own})
-    return instances
+    return [
+        {
+            **instance,
+            **{g.column.name: _plain(g, row) for g in features if g.column.values[row].is_valid},
+        }
+        for row, instance in itertools.islice(whole, NUM_INSTANCES)
+    ]
 
 
-def _plain(guess: Guess, value: str) -> Any:
-    if guess.kind == "Number" and guess.column.facts.length:
-        return list(map(float, value.split(LIST_SEPARATOR)))
-    if guess.kind == "Number":
-        form = guess.column.reading.numbers
-        number = form.number_of(value) if form else None
-        assert number is not None
-        return int(number) if number.is_integer() else number
-    if guess.kind == "Category" and "separator" in guess.arguments:
-        return [text.strip() for text in value.split(LIST_SEPARATOR)]
-    return int(float(value)) if guess.seen.startswith("Unix ") else value
+def _plain(guess: Guess, row: int) -> Any:
+    """Return a value as a request has it."""
+    text = guess.column.values[row].as_py()
+    if guess.column.facts.length or "separator" in guess.arguments:
+        items = [item.strip() for item in text.split(LIST_SEPARATOR)]
+        return items if guess.kind == "Category" else [float(item) for item in items]
+    is_number = guess.kind == "Number" or guess.seen.startswith("Unix ")
+    number = guess.column.per_row[row]
+    return text if not is_number else int(number) if number.is_integer() else float(number)

@@ -1,6 +1,5 @@
 """A column of a user's table as texts, and the guess of its role."""
 
-import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,7 @@ from trainer.workloads.declarations.written import PLAIN, Written
 FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
 MAX_VOCABULARY = 1_000
 NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
-FAR = 3  # times the largest other number
+FAR = 3  # times the widest gap between other numbers
 LISTED = 0.2  # separators for each value of a column of lists, at least
 
 
@@ -52,10 +51,8 @@ class Texts:
 
     def arguments(self, kind: str) -> Json:
         """Return the arguments of a declaration of this kind that say how texts are read."""
-        known: Json = {}
-        form = self.reading.numbers
-        if form is not None and kind in ("Number", "Regression"):
-            known = {"written": form.written.replace(PLAIN, ""), "signs": form.signs}
+        form = self.reading.numbers if kind.title() in ("Number", "Regression") else None
+        known = {"written": form.written.replace(PLAIN, ""), "signs": form.signs} if form else {}
         known["missing"] = tuple(self.reading.markers)
         return {name: value for name, value in known.items() if value}
 
@@ -83,8 +80,7 @@ class Texts:
     @cached_property
     def numbers(self) -> pa.Array | None:
         """The values that are not missing as float64; None if one is no number."""
-        values = self.numbers_or_texts
-        return values.drop_null() if pa.types.is_floating(values.type) else None
+        return self.numbers_or_texts.drop_null() if self.reading.numbers else None
 
     @cached_property
     def per_row(self) -> NDArray[np.float64]:
@@ -106,6 +102,12 @@ class Texts:
         numbers = self.numbers
         return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
 
+    @property
+    def has_whole_texts(self) -> bool:
+        """True if all values are whole numbers, written as a program does."""
+        form = self.reading.numbers
+        return form is not None and form.is_plain and self.is_whole
+
     @cached_property
     def is_list(self) -> bool:
         """True if the values are lists, in texts with LIST_SEPARATOR between few different ones."""
@@ -116,34 +118,24 @@ class Texts:
         return is_several and len(pc.utf8_trim_whitespace(parts).unique()) <= MAX_VOCABULARY
 
     @cached_property
-    def perhaps_missing(self) -> dict[str, int]:
-        """The values that may mean a missing one, such as -999 and unknown, with their numbers."""
-        numbers = self.numbers
-        if numbers is None:
-            markers, values = set(map(str.casefold, MISSING_NUMBERS)), self.ranked[:MAX_VOCABULARY]
-            return {text: count for text, count in values if text.casefold() in markers}
+    def perhaps_missing(self) -> list[str]:
+        """The values that may mean a missing one, such as -999 and unknown."""
+        if self.numbers is None:
+            marks = {*map(str.casefold, MISSING_NUMBERS)}
+            return [text for text, _ in self.ranked[:MAX_VOCABULARY] if text.casefold() in marks]
         counted = self.present.value_counts()
         repeated = _ranked(counted.filter(pc.greater(counted.field("counts"), 1)))
-        values = repeated[:MAX_VOCABULARY]
-        lowest = pc.min(numbers).as_py() if self.num_unique >= FEWEST_NUMBERS else math.nan
-        counts, number_of = dict(values), (self.reading.numbers or Written()).number_of
-        known = {text: number_of(text) or 0.0 for text in counts}
-        odd = {text for text in counts if NINES.fullmatch(text) or known[text] == lowest < 0}
-        return {
-            text: counts[text] for text in counts if text in odd and _is_far(known[text], numbers)
-        }
+        read = (self.reading.numbers or Written()).number_of
+        lowest = self.summary["min"] if self.num_unique >= FEWEST_NUMBERS else 0
+        texts = [text for text, _ in repeated[:MAX_VOCABULARY]]
+        odd = [text for text in texts if NINES.fullmatch(text) or read(text) == lowest < 0]
+        return [text for text in odd if _is_far(read(text) or 0.0, self.numbers)]
 
     def mistakes(self, texts: list[str]) -> list[str]:
         """Return the texts that occur once, if these are few enough to be mistakes."""
         counts = dict(self.ranked)
         once = [text for text in texts if counts[text] == 1]
         return once if len(once) <= max(1, MOST_ODD * len(self.present)) else []
-
-    @property
-    def has_whole_texts(self) -> bool:
-        """True if all values are whole numbers, written as a program does."""
-        form = self.reading.numbers
-        return form is not None and form.is_plain and self.is_whole
 
 
 def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
@@ -154,18 +146,12 @@ def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
 
 
 def _is_far(value: float, numbers: pa.Array) -> bool:
-    """Return whether a number is no value like the others.
-
-    It is of another sign, far from them, or beyond a gap that no others have between them.
-    """
+    """Return whether a number is below 0, unlike the others, or beyond a gap that they lack."""
     rest = np.unique(numbers.filter(pc.not_equal(numbers, value)))
     if not len(rest):
         return False
-    low, high = float(rest[0]), float(rest[-1])
-    if value < 0 <= low or abs(value) > FAR * max(abs(low), abs(high)):
-        return True
-    gaps = np.diff(rest)
-    return len(gaps) >= FEWEST_NUMBERS and max(low - value, value - high) > FAR * gaps.max()
+    gap = max(rest[0] - value, value - rest[-1])
+    return bool(value < 0 <= rest[0] or gap > FAR * np.diff(rest).max(initial=0))
 
 
 @dataclass(frozen=True)

@@ -116,13 +116,16 @@ CASES = {
     "labels_with_blanks": Case(
         csv_of(columns(age=AGES, y=["yes", "yes ", "no", " no"])),
         A,
-        says=(r"blanks around \d+ values",),
+        says=("blanks around values",),
         facts=lambda result: result.values("y") == {0, 1},
     ),
     "two_files": Case(
         _two_files,
         "--table two/train.csv two/test.csv --label income",
-        says=("split by the names of the files", "other spellings in some files: '>50K.'"),
+        says=(
+            "split by the names of the files",
+            "other spellings in some files: '<=50K.', '>50K.'",
+        ),
         declares=('">50K.": ">50K"',),
         facts=lambda result: result.values("income") == {0, 1},
     ),
@@ -178,7 +181,7 @@ CASES = {
     "blanks_after_commas": Case(
         lines_of("age, plan, left", *map(", ".join, zip(map(str, AGES), PLANS, Y, strict=True))),
         "--table a.csv --label left",
-        says=(r"'\?' is read as missing in plan",),
+        says=(r"'\?' is read as missing",),
         facts=lambda result: (
             result.values("plan") == {b"basic", b"gold", None}
             and all(
