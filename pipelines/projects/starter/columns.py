@@ -118,9 +118,9 @@ def read_columns(
     files = [open_table(path, header=header) for path in paths]
     for file in files:
         if twice := [name for name in file.names if file.names.count(name) > 1]:
-            if not header and any(map(_is_number, twice)):
-                raise DataError(f"{file.path}: {NO_HEADER}")
-            raise DataError(f"{file.path}: the column {twice[0]!r} occurs twice; rename one")
+            what = f"the column {twice[0]!r} occurs twice; rename one"
+            is_header = header or not _is_number(twice[0])
+            raise DataError(f"{file.path}: {what if is_header else NO_HEADER}")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
     blocks = list(_first_rows(files, header))

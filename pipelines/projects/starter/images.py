@@ -18,11 +18,12 @@ from pipelines.projects.literals import (
 from pipelines.projects.scripts.record import RecordedScript, record_images
 from pipelines.projects.starter.folder import Start
 from pipelines.projects.starter.labels import BINARY
-from pipelines.projects.starter.pictures import Shape, guess_shape, table_hint
+from pipelines.projects.starter.pictures import Shape, guess_shape
 from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
+LABELS = "; or give the file with the labels of a flat folder: --table labels.csv --label COLUMN"
 SOURCE = '''\
 """{title}
 
@@ -33,7 +34,7 @@ Written by `trainyard new`. Comments say what was seen.
 {model}
 workload = ImageFolder(
     size={size},  # {seen}
-    channels={channels},  # {modes}
+    channels={channels},
 {more})
 '''
 
@@ -48,7 +49,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         rule = SplitRule(split=Split(), ratios=DEFAULT_RATIOS, hashed="the file's path")
         images = read_folder(Path(folder), rule=rule)
     except DataError as error:
-        raise DataError(f"{error}{table_hint(folder)}") from error
+        raise DataError(f"{error}{LABELS}") from error
     if len(images.classes) < 2:  # noqa: PLR2004
         raise DataError(
             f"{folder} has only one class folder, {images.classes[0]!r}; add the others"
@@ -71,9 +72,8 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         kinds="Binary, ImageFolder" if pair else "ImageFolder",
         model=code and code.adapter(Source("inputs")),
         size=literal(tuple(size)),
-        seen=shape.sizes,
+        seen=shape.seen,
         channels=channels,
-        modes=shape.modes,
         more=_more(code, shape, pair),
     )
     share = max(counts.values()) / len(files)

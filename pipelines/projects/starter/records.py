@@ -2,9 +2,13 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import (
@@ -14,34 +18,143 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
-from pipelines.projects.literals import (
-    Source,
-    call,
-    comment,
-    fill,
-    quoted,
-)
-from pipelines.projects.scripts.record import RecordedScript, record_function
+from pipelines.projects.leaks import codes_of, find_leaks
+from pipelines.projects.literals import Source, call, comment, fill, quoted
+from pipelines.projects.scripts.record import record_function
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
 from pipelines.projects.starter.names import valid_names
-from pipelines.projects.starter.record_text import (
-    DECODER,
-    MODEL,
-    SOURCE,
-    Seen,
-    encoded_line,
-    feature_line,
-    is_usable,
-    part_line,
-    why_unused,
-)
 from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
 COMBINED = Source("keras.layers.concatenate(list(inputs.values()))")
+DEFAULTS = {"float32": 0.0, "int64": 0, "string": ""}
+IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
+LONG_BYTES = 256
+SOURCE = '''\
+"""Records with {names}; the label is {label}.
+
+Written by `trainyard new` from the first {num:,} records. Comments say what was seen.
+"""
+
+{imports}from trainyard import {used}
+{decoder}
+
+def encode(features):
+    """Return the inputs of the model."""
+    import tensorflow as tf
+
+    return {{
+{encoded}    }}
+{model}
+
+workload = Records(
+    {{
+{features}    }},
+    label={declaration},  # {num_values} values
+    encode_with=encode,
+    model=model,
+{arguments})
+'''
+MODEL = '''
+
+def model(inputs, *, labels, units: int = 64, layers: int = 2):
+    """Return a net over all inputs side by side."""
+    import keras
+
+    parts = [
+{parts}    ]
+    x = keras.layers.concatenate(parts) if len(parts) > 1 else parts[0]
+    x = keras.layers.BatchNormalization()(x)
+    for _ in range(layers):
+        x = keras.layers.Dense(units, activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense({outputs})(x))
+'''
+DECODER = Source('''
+
+def decode(data):
+    """Return an image's pixels from 0 to 1; black ones for no data, as when a server starts."""
+    import tensorflow as tf
+
+    def read():
+        image = tf.io.decode_image(data, 3, expand_animations=False)
+        image.set_shape([None, None, 3])
+        return tf.image.resize(image, [64, 64]) / 255.0
+
+    return tf.cond(tf.equal(data, ""), lambda: tf.zeros([64, 64, 3]), read)
+''')
+ENCODED = {
+    "float32": "        {input}: features[{name}],\n",
+    "int64": "        {input}: tf.cast(features[{name}], tf.float32),\n",
+    "string": "        {input}: tf.strings.to_hash_bucket_fast(features[{name}], 1000),\n",
+    "image": "        {input}: tf.map_fn(decode, features[{name}], tf.float32),\n",
+}
+PARTS = {
+    "float32": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
+    "int64": "        keras.layers.Reshape([{size}])(inputs[{name}]),\n",
+    "string": """\
+        keras.layers.Flatten()(keras.layers.Embedding(1000, 8)(inputs[{name}])),
+""",
+    "image": """\
+        keras.layers.GlobalAveragePooling2D()(
+            keras.layers.Conv2D(32, 3, 2, activation="relu")(inputs[{name}])
+        ),
+""",
+}
+
+
+@dataclass
+class Seen:
+    """A feature in some records: its types, its numbers of values, and its values by record."""
+
+    dtypes: set[str] = field(default_factory=set)
+    lengths: set[int] = field(default_factory=set)
+    records: dict[int, list[Any]] = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[Any]:
+        """The first values of all records."""
+        return [value for values in self.records.values() for value in values[:3]]
+
+    @property
+    def size(self) -> int | None:
+        """The number of values of each record; None if it differs."""
+        return min(self.lengths) if len(self.lengths) == 1 else None
+
+    @property
+    def dtype(self) -> str:
+        """The type of the values, or `image`."""
+        texts = [value for value in self.values if isinstance(value, bytes)]
+        return "image" if any(text.startswith(IMAGES) for text in texts) else min(self.dtypes)
+
+    def why_unused(self, name: str, num_records: int) -> str:
+        """Return why a model cannot get the feature, or ""."""
+        values = self.values
+        if len(self.dtypes) > 1:
+            return "of one type in some records and of another in others: write one type"
+        if self.dtype == "string" and not all(map(_is_text, values)):
+            sizes = {len(value) for value in values}
+            size = f"{min(sizes)} bytes" if len(sizes) == 1 else "bytes"
+            return f"{size} that are no text or image; decode them, as with tf.io.decode_raw"
+        is_named = ID_NAME.search(name.lower()) or self.dtype == "string"
+        if self.size == 1 and is_named and len({*values}) == num_records > MOST_CODES:
+            return "another value in every record: an identifier"
+        if not self.size:
+            return "its number of values differs"
+        is_short = self.dtype != "string" or all(len(value) <= LONG_BYTES for value in values)
+        is_one = self.size == 1 or self.dtype in ("float32", "int64")
+        return "" if is_short and is_one else "long texts or several texts"
+
+    @property
+    def shown(self) -> str:
+        """The values in a few words."""
+        if self.dtype == "image":
+            return "images"
+        if self.dtype == "string":
+            return f"such as {quoted(self.values[0].decode(errors='replace'))[:40]}"
+        return f"{min(self.values):g} to {max(self.values):g}"
 
 
 def start_records(
@@ -54,24 +167,35 @@ def start_records(
     Raises:
         DataError: a file is damaged, or has no such label, or no feature that a model can get.
     """
-    paths, data = _files(sources)
-    seen, num_records, notes = _read(paths, label)
+    patterns = tuple(map(_pattern, map(Path, sources)))
+    paths = [Path(path) for pattern in patterns for path in find_files([pattern])]
+    seen, num_records, bad = _read(paths)
     check_number(num_records, paths[0], "records")
     if label not in seen:
         hint, names = did_you_mean(label, seen), ", ".join(sorted(seen))
         raise DataError(f"--label {label}:{hint} the records have {names}")
     target = seen.pop(label)
     chosen = _kind(label, target, kind)
-    used = _used(seen, num_records)
+    whys = {name: own.why_unused(name, num_records) for name, own in sorted(seen.items())}
+    used = {name: seen[name] for name, why in whys.items() if not why}
+    reasons = {name: why for name, why in whys.items() if why}
     if not used:
-        why = "; ".join(_reasons(seen))
-        raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {why}")
-    unused = {name: feature for name, feature in seen.items() if name not in used}
+        shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")
     code = record_function(script) if script else None
+    inputs = valid_names(seen)
+    if code:
+        first, *more = sorted(inputs[name] for name in used)
+        model = code.adapter(COMBINED if more else fill("inputs[{}]", quoted(first)))
+    else:
+        parts = [
+            fill(PARTS[own.dtype], name=quoted(inputs[name]), size=own.size)
+            for name, own in used.items()
+        ]
+        many = chosen in (CLASSES, MULTILABEL)
+        model = fill(MODEL, parts=parts, outputs=Source("len(labels)") if many else 1)
+    counts = Counter(map(str, target.values))
     told = f"tells {label} alone: remove it if it is known only afterwards"
-    values = Counter(map(str, target.values))
-    reasons = _reasons(unused)
-    lines = [feature_line(name, feature, num_records) for name, feature in used.items()]
     return Start(
         workload=fill(
             SOURCE,
@@ -80,65 +204,59 @@ def start_records(
             num=num_records,
             imports=code and code.imports,
             used=", ".join(sorted({"Records", "Values", chosen.title()})),
-            decoder=DECODER if any(feature.is_image for feature in used.values()) else None,
-            encoded=[encoded_line(name, feature) for name, feature in used.items()],
-            model=_model_text(used, chosen, code),
-            features=[*lines, *(fill("        # {}\n", comment(why)) for why in reasons)],
+            decoder=DECODER if any(own.dtype == "image" for own in used.values()) else None,
+            encoded=[
+                fill(ENCODED[own.dtype], input=quoted(inputs[name]), name=quoted(name))
+                for name, own in used.items()
+            ],
+            model=model,
+            features=[
+                *(_feature_line(name, own, num_records) for name, own in used.items()),
+                *(fill("        # {}\n", comment(f"{n}: {why}")) for n, why in reasons.items()),
+            ],
             declaration=call(chosen.title(), label),
-            num_values=len(values),
+            num_values=len(counts),
             arguments=code and code.arguments,
         ),
-        data=data,
+        data=patterns,
         num_examples=num_records,
         thresholds="{rmse: {at_most: 1.0}}" if chosen == REGRESSION else "{accuracy: 0.8}",
-        remark=f"the most frequent label has {values.most_common(1)[0][1] / num_records:.1%}",
+        remark=f"the most frequent label has {counts.most_common(1)[0][1] / num_records:.1%}",
         code=code.files if code else {},
         train=code.train if code else {},
         notes=(
             *(code.notes if code else ()),
-            *notes,
-            *(f"{name}: {told}" for name in used if used[name].tells(target, num_records)),
-            *_reasons(unused, "left out: "),
+            *(f"left out: {count:,} records; each {why}" for why, count in bad.items()),
+            *(f"{name}: {told}" for name in _leaks(used, target, chosen)),
+            *(f"{name}: left out: {why}" for name, why in reasons.items()),
         ),
     )
 
 
-def _model_text(used: Mapping[str, Seen], kind: str, script: RecordedScript | None) -> Source:
-    if script:
-        first, *more = sorted(feature.input for feature in used.values())
-        return script.adapter(COMBINED if more else fill("inputs[{}]", quoted(first)))
-    outputs = Source("len(labels)") if kind in (CLASSES, MULTILABEL) else 1
-    return fill(MODEL, parts=map(part_line, used.values()), outputs=outputs)
+def _feature_line(name: str, seen: Seen, num_records: int) -> Source:
+    """Return the declaration of a feature, with what was seen."""
+    [dtype] = seen.dtypes
+    shape = [] if seen.size == 1 else [[seen.size]]
+    num_missing = num_records - len(seen.records)
+    more = {"default_value": DEFAULTS[dtype]} if num_missing else {}
+    note = comment(seen.shown + f"; missing in {num_missing:,} records" * bool(num_missing))
+    return fill(
+        "        {}: {},  # {}\n", quoted(name), call("Values", dtype, *shape, **more), note
+    )
 
 
-def _used(seen: Mapping[str, Seen], num_records: int) -> dict[str, Seen]:
-    """Return the features that a model can get, sorted; all get the names of their inputs."""
-    names = valid_names(seen)
-    for name, feature in seen.items():
-        feature.input = names[name]
-        may_be = feature.size == 1 and (ID_NAME.search(name.lower()) or feature.dtype == "string")
-        feature.is_identifier = (
-            bool(may_be) and len(set(feature.values)) == num_records > MOST_CODES
-        )
-    return {name: each for name, each in sorted(seen.items()) if each.size and is_usable(each)}
-
-
-def _reasons(seen: Mapping[str, Seen], before: str = "") -> Iterator[str]:
-    for name, feature in sorted(seen.items()):
-        yield f"{name}: {before}{why_unused(feature)}"
-
-
-def _files(sources: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    paths: list[Path] = []
-    patterns: list[str] = []
-    for name in sources:
-        pattern = _pattern(Path(name))
-        paths += map(Path, find_files([pattern]))
-        patterns.append(pattern)
-    for path in paths:
-        if path.stat().st_size and file_kind(str(path)) != RECORDS:
-            raise DataError(f"{path} holds no TFRecords; name the files, or a pattern of them")
-    return paths, tuple(patterns)
+def _leaks(used: Mapping[str, Seen], target: Seen, kind: str) -> list[str]:
+    """Return the features of single values that tell a label of classes."""
+    if kind not in (BINARY, CLASSES):
+        return []
+    columns = {
+        name: pa.array([str(own.records.get(at, [""])[0]) for at in target.records])
+        for name, own in used.items()
+        if own.size == 1 and own.dtype != "image"
+    }
+    label = codes_of(pa.array([str(value) for [value] in target.records.values()]))
+    numbered = {name: (values, codes_of(values)) for name, values in columns.items()}
+    return [*find_leaks(numbered, label, has_classes=True)]
 
 
 def _pattern(path: Path) -> str:
@@ -149,7 +267,10 @@ def _pattern(path: Path) -> str:
     return next((pattern for pattern in usual if glob(pattern)), str(path))
 
 
-def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tuple[str, ...]]:
+def _read(paths: Sequence[Path]) -> tuple[dict[str, Seen], int, Counter[str]]:
+    for path in paths:
+        if path.stat().st_size and file_kind(str(path)) != RECORDS:
+            raise DataError(f"{path} holds no TFRecords; name the files, or a pattern of them")
     seen: dict[str, Seen] = {}
     chosen = paths[:: -(-len(paths) // MOST_FILES)]
     num_each = NUM_RECORDS // len(chosen)
@@ -162,25 +283,32 @@ def _read(paths: Sequence[Path], label: str) -> tuple[dict[str, Seen], int, tupl
         if features is None:
             reasons[why_no_example(record)] += 1
             continue
-        num_records += 1
-        targets = [values for name, _, values in features if name == label]
         for name, dtype, values in features:
             if values:
-                seen.setdefault(name, Seen()).add(dtype, values, targets[0] if targets else [])
-    if not num_records and not reasons:
-        raise DataError(f"{paths[0]} has no records")
+                own = seen.setdefault(name, Seen())
+                own.dtypes.add(dtype)
+                own.lengths.add(len(values))
+                own.records[num_records] = values
+        num_records += 1
     if not num_records:
-        raise DataError(f"{paths[0]}: each record {next(iter(reasons))}")
-    notes = (f"left out: {count:,} records; each {why}" for why, count in reasons.items())
-    return seen, num_records, tuple(notes)
+        why = f": each record {next(iter(reasons))}" if reasons else " has no records"
+        raise DataError(f"{paths[0]}{why}")
+    return seen, num_records, reasons
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        return "\0" not in value.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def _kind(label: str, seen: Seen, kind: str) -> str:
     values = set(seen.values)
     if len(values) < 2:  # noqa: PLR2004
         raise DataError(f"--label {label}: it has one value in all records that were read")
-    if seen.is_mixed:
-        raise DataError(f"--label {label}: it is {why_unused(seen)}")
+    if len(seen.dtypes) > 1:
+        raise DataError(f"--label {label}: it is {seen.why_unused(label, 0)}")
     if seen.size != 1 and seen.dtype != "string":
         sizes = " or ".join(map(str, sorted(seen.lengths)[:3]))
         raise DataError(
