@@ -21,7 +21,7 @@ from components.prepare_examples.tables.reading.kinds import damaged, gzip_error
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.rows import HEADER, read_csv_block
 from components.prepare_examples.tables.table_schema import TableSchema
-from pipelines.projects.starter.forms import Reading, decided, read_texts, shown_doubts
+from pipelines.projects.starter.forms import TEXT, Reading, decided, doubt_of, read_texts
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.texts import Texts
 from pipelines.projects.starter.typed_columns import NUMBER, facts_of, texts_of
@@ -158,7 +158,7 @@ def _columns(
         form = told.get(name) or (PLAIN if facts[name].kind == NUMBER else told.get("", ""))
         texts = pa.concat_arrays(map(texts_of, chunks))
         readings[name] = read_texts(texts, form)
-        if told.get(name) and not readings[name].is_as(form):
+        if told.get(name, TEXT) != TEXT and readings[name].form is None:
             text = next(filter(None, texts.to_pylist()), "")
             raise DataError(f"--written {name}={form}: it does not read all values, as {text!r}")
     points = {point for reading in readings.values() if (point := reading.point)}
@@ -167,12 +167,7 @@ def _columns(
     readings = {
         name: decided(reading, point=point, is_sure=is_sure) for name, reading in readings.items()
     }
-    doubts = [
-        f"{name}: {text!r} is {' or '.join(shown)}"
-        for name, reading in readings.items()
-        for text, shown in shown_doubts(name, reading)
-    ]
-    if doubts:
+    if doubts := [*filter(None, map(doubt_of, readings, readings.values()))]:
         raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
     return [
         Texts(name, readings[name], facts[name], declared)

@@ -24,7 +24,7 @@ from components.prepare_examples.tables.values.written import (
     plain_texts,
 )
 from trainer.workloads.declarations.features import Timestamp
-from trainer.workloads.declarations.written import DIGITS, NEGATIVE, Written
+from trainer.workloads.declarations.written import DIGITS, NEGATIVE, PLAIN, Written
 from trainer.workloads.encoding.moments import MONTH
 
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
@@ -37,9 +37,10 @@ MAX_TRIED = 2_000  # distinct values whose signs are looked at
 MOST_UNITS = 3
 TEXT = "text"  # the form of a column that is read as texts
 
-CURRENCY = re.compile(r"USD|EUR|GBP|CHF|JPY|CNY|INR|Rs\.?|kr|zł|[A-Z]{1,3}\$")
+SIGN = re.compile(r"[%‰+]|USD|EUR|GBP|CHF|JPY|CNY|INR|Rs\.?|kr|zł|[A-Z]{1,3}\$")
 MAGNITUDES = {"K": "1000", "k": "1000", "M": "1000000", "Mio": "1000000", "B": "1000000000"}
-UNIT = re.compile(r"[°µ²³/\w]{1,8}")
+# The form of a single unit, and that of several, which are words behind a blank.
+UNITS = (r" *[°µ²³/\w]{1,8}", r" [°µ²³/\w]{2,8}")
 THOUSAND = 1_000
 # A number as a program writes it, without a sign around its digits.
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -121,10 +122,6 @@ class Reading:
         has_sign = sign and pc.any(pc.match_substring(self.values, sign)).as_py()
         return sign if has_sign else ""
 
-    def is_as(self, told: str) -> bool:
-        """Return whether the values are read in a form that was told."""
-        return told == (told_form(self.form) if self.form else TEXT)
-
     def without(self, texts: Sequence[str], mistake: str) -> "Reading":
         """Return the reading with further mistakes, each with its position."""
         positions = {text: int(pc.index(self.values, text).as_py()) for text in texts}
@@ -140,8 +137,9 @@ def read_texts(texts: pa.Array, told: str = "") -> Reading:
     counts = dict(zip(distinct.to_pylist(), counted.field("counts").to_pylist(), strict=True))
     num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
     reading, tried = Reading(plain, num_blank=num_blank), [*counts][:MAX_TRIED]
-    for forms in (_number_forms(tried, told), _time_forms(tried, told)):
-        if readings := _readings(reading, forms, distinct, counts):
+    has_digits = told != TEXT and any(re.search(r"\d", text) for text in tried)
+    for forms in (_number_forms, _time_forms) if has_digits else ():
+        if readings := _readings(reading, forms(distinct, told), distinct, counts):
             best = next(iter(readings.values()))
             return replace(best, doubts=tuple(readings.items()) if len(readings) > 1 else ())
     known = {text: counts[text] for text in MISSING if text in counts}
@@ -174,27 +172,18 @@ def decided(reading: Reading, *, point: str, is_sure: bool) -> Reading:
     return dict(reading.doubts)[forms[0]] if len(forms) == 1 else reading
 
 
-def shown_doubts(name: str, reading: Reading) -> Iterator[tuple[str, list[str]]]:
-    """Yield a text that a column's readings differ about, and each with its option."""
-    texts = reading.values.drop_null().unique()
+def doubt_of(name: str, reading: Reading) -> str:
+    """Return a text that a column's readings differ about, and each with its option, or ""."""
+    texts, shown = reading.values.drop_null().unique(), []
     values = [_values(texts, form) for form, _ in reading.doubts]
-    if values:
-        at = pc.index(pc.equal(*values[:2]), False).as_py()
-        told = [told_form(form) for form, _ in reading.doubts]
-        pairs = zip([own[at] for own in values], told, strict=True)
-        shown = [f"{_shown(value)} (--written {quote(f'{name}={form}')})" for value, form in pairs]
-        yield texts[at].as_py(), shown
-
-
-def told_form(form: Form) -> str:
-    """Return a form as `--written` has it."""
-    return form.written if isinstance(form, Written) else form.format
-
-
-def _shown(value: pa.Scalar) -> str:
-    if pa.types.is_floating(value.type):
-        return f"{value.as_py():.15g}"
-    return str(value.cast(pa.timestamp("s")).as_py())
+    at = pc.index(pc.equal(*values[:2]), False).as_py() if values else 0
+    for own, (form, _) in zip(values, reading.doubts, strict=True):
+        value, told = own, form.written if isinstance(form, Written) else form.format
+        if isinstance(form, Timestamp):
+            value = own.cast(pa.timestamp("s"))
+        option = quote(f"{name}={told}")
+        shown.append(f"{value.cast(pa.string())[at]} (--written {option})")
+    return f"{name}: {texts[at].as_py()!r} is {' or '.join(shown)}" if shown else ""
 
 
 def _readings(
@@ -279,82 +268,61 @@ def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:
     return pc.if_else(is_text, pa.scalar(None, pa.string()), values)
 
 
-def _number_forms(texts: Sequence[str], told: str) -> Iterator[Written]:
-    texts = [text for text in texts if re.search(r"\d", text)]
-    if texts and told in ("", *DIGITS):
-        signs = _signs(texts)
-        for written in [told] if told else DIGITS:
+def _number_forms(distinct: pa.Array, told: str) -> Iterator[Written]:
+    texts = distinct.to_pylist()
+    signs, joined = _signs(texts[:MAX_TRIED]), "".join(texts)
+    for written, (point, comma) in DIGITS.items():
+        if told == written or (not told and (written == PLAIN or (comma or point) in joined)):
             yield Written(written=written, signs=signs)
 
 
 def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the currencies, percent signs and units that texts have around their digits."""
+    texts = [text for text in texts if re.search(r"\d", text)]
+    plain = [text for text in texts if UNSIGNED.fullmatch(text)]
     signed = [text for text in texts if not UNSIGNED.fullmatch(text)]
-    heads = Counter(re.split(r"\d", text)[0].strip(" +-.,(") for text in signed)
-    tails = Counter(re.split(r"\d", text)[-1].strip(" .,)") for text in signed)
-    tails[""] += len(texts) - len(signed)
-    ends = [text for text, _ in (heads + tails).most_common() if text]
-    signs = [end for end in ends if _is_currency(end) or end in ("%", "‰", "+")]
-    units = [tail for tail in tails if tail and tail not in signs]
-    if units and {*units} <= MAGNITUDES.keys():
-        signs += [f"{unit}={MAGNITUDES[unit]}" for unit in units]
-    else:
-        signs += _units(texts, tails)
-    if "%" in signs and _are_shares(texts):
+    ends = [re.split(r"\d", text) for text in signed]
+    heads = Counter(parts[0].strip(" +-.,(") for parts in ends)
+    tails = Counter(parts[-1].rstrip(" .,)") for parts in ends)
+    found = [text for text, _ in (heads + tails).most_common() if text]
+    signs = [text for text in dict.fromkeys(map(str.strip, found)) if _is_sign(text)]
+    if "%" in signs and max(map(float, plain), default=THOUSAND) <= 1:
         signs[signs.index("%")] = "%=0.01"
-    signs += [sign for sign, form in NEGATIVE.items() if any(re.match(form, t) for t in signed)]
-    return tuple(signs)
+    units = [tail for tail in tails if tail and not _is_sign(tail.strip())]
+    if {*map(str.strip, units)} <= MAGNITUDES.keys():
+        signs += [f"{unit}={MAGNITUDES[unit]}" for unit in dict.fromkeys(map(str.strip, units))]
+    elif len(units) <= MOST_UNITS and all(map(re.compile(UNITS[len(units) > 1]).fullmatch, units)):
+        has_unit = sum(tails[unit] for unit in units) >= len(texts) * (1 - MOST_ODD) - 1
+        signs += [unit.strip() for unit in units] * (has_unit and len(texts) > 1)
+    return (
+        *signs,
+        *(sign for sign, form in NEGATIVE.items() if any(map(re.compile(form).match, signed))),
+    )
 
 
-def _units(texts: Sequence[str], tails: Counter[str]) -> list[str]:
-    """Return the units of numbers that all have one; several are words behind a blank."""
-    units = [unit for unit, _ in tails.most_common(MOST_UNITS) if UNIT.fullmatch(unit)]
-    is_word = [len(unit) > 1 and any(text.endswith(f" {unit}") for text in texts) for unit in units]
-    units = units if all(is_word) else units[:1]
-    has_unit = sum(tails[unit] for unit in units) >= len(texts) - max(1, MOST_ODD * len(texts))
-    return units if has_unit and len(texts) > 1 else []
+def _is_sign(text: str) -> bool:
+    is_currency = len(text) == 1 and unicodedata.category(text) == "Sc"
+    return is_currency or bool(SIGN.fullmatch(text))
 
 
-def _are_shares(texts: Sequence[str]) -> bool:
-    """Return whether numbers without a percent sign are up to 1, unlike some of the others."""
-    numbers: dict[str, list[float]] = {"": [], "%": []}
-    for text in texts:
-        number = Written(signs=("%",)).number_of(text)
-        numbers["%" * ("%" in text)].append(number or 0.0)
-    return bool(numbers[""]) and max(map(abs, numbers[""])) <= 1 < max(map(abs, numbers["%"]))
-
-
-def _is_currency(text: str) -> bool:
-    is_sign = len(text) == 1 and unicodedata.category(text) == "Sc"
-    return is_sign or bool(CURRENCY.fullmatch(text))
-
-
-def _time_forms(texts: Sequence[str], told: str) -> Iterator[Timestamp]:
+def _time_forms(distinct: pa.Array, told: str) -> Iterator[Timestamp]:
     """Yield the formats that some texts seem to have; ISO 8601 and similar ones have none."""
-    formats = dict.fromkeys([told] if told else ["", *_formats(texts[:MAX_SHAPES])])
-    for form in formats if told not in DIGITS and any(re.search(r"\d", t) for t in texts) else ():
-        time = Timestamp("", format=form)
-        seconds = _values(pa.array(texts, pa.string()), time) if "%y" in form else pa.array([0])
-        now = datetime.now(UTC)
-        is_late = (pc.max(seconds).as_py() or 0) > now.timestamp()
-        yield replace(time, last_year=now.year) if is_late else time
+    formats = [told] if told else ["", *_formats(distinct[:MAX_SHAPES].to_pylist())]
+    for form in dict.fromkeys(formats) if told not in DIGITS else ():
+        time, now = Timestamp("", format=form), datetime.now(UTC)
+        if "%y" in form and (pc.max(_values(distinct, time)).as_py() or 0) > now.timestamp():
+            time = replace(time, last_year=now.year)
+        yield time
 
 
 def _formats(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
-        form = text.replace("%", "%%")
+        form = text
         for pattern, directive in STEPS:
             form = re.sub(pattern, directive, form)
         numbers = re.findall(NUMBER, form)
-        shape = ("%Y" in form, "%b" in form, len(numbers))
-        for order in (
-            ORDERS.get(shape, ()) if re.fullmatch(REST, re.sub(NUMBER, "%d", form)) else ()
-        ):
-            is_year_first, is_day_first = form.startswith("%Y"), bool(re.search(r"\d\.", form))
+        orders = ORDERS.get(("%Y" in form, "%b" in form, len(numbers)), ())
+        is_year_first, is_day_first = form.startswith("%Y"), bool(re.search(r"\d\.", form))
+        for order in orders if re.fullmatch(REST, re.sub(NUMBER, "", form)) else ():
             if order != "dm" if is_year_first else order[:1] == "d" or not is_day_first:
-                parts = iter(order)
-
-                def directive_of(_: re.Match[str], parts: Iterator[str] = parts) -> str:
-                    return f"%{next(parts)}"
-
-                yield re.sub(NUMBER, directive_of, form)
+                yield re.sub(NUMBER, "{}", form).format(*(f"%{part}" for part in order))

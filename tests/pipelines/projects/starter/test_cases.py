@@ -15,12 +15,12 @@ from pipelines.projects.runs import find_run
 from pipelines.projects.starter.__main__ import main
 from pipelines.projects.trial.places import Places
 from pipelines.projects.trial.records import sample_records
-from tests.support.data.cases import images, parquet, records, tables
+from tests.support.data.cases import forms, images, parquet, records, tables
 from tests.support.data.cases.case import Case, Result
 from tests.support.data.trials import try_data
 from trainer.workloads import Records, load_workload
 
-GROUPS = (tables, parquet, records, images)
+GROUPS = (tables, parquet, records, images, forms)
 CASES = {name: case for group in GROUPS for name, case in group.CASES.items()}
 pytestmark = pytest.mark.timeout(180)
 
@@ -62,7 +62,7 @@ def test_new_check_and_run_are_right_about(tmp_path, new, name):
 
 def test_no_case_is_lost():
     counted = {group.__name__.rpartition(".")[2]: len(group.CASES) for group in GROUPS}
-    assert counted == {"tables": 18, "parquet": 7, "records": 9, "images": 1}
+    assert counted == {"tables": 18, "parquet": 7, "records": 9, "images": 1, "forms": 4}
     assert len(CASES) == sum(counted.values()), "a name occurs twice"
 
 
