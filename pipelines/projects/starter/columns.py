@@ -3,23 +3,24 @@
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.csv_files import record_blocks
+from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.encodings import remedy
 from components.prepare_examples.tables.reading.files import (
     JSON,
     TableFile,
-    open_records,
     open_table,
 )
-from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
-from components.prepare_examples.tables.rows import HEADER, read_csv_block
+from components.prepare_examples.tables.rows import HEADER
+from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from pipelines.projects.starter.forms import TEXT, Reading, decided, doubt_of, read_texts
 from pipelines.projects.starter.names import valid_names
@@ -52,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a file, each with its number in the file, from 1.
+    """Some rows of a file, each with its number in the file, from 0.
 
     Attributes:
         ragged: the rows with another number of fields, in words.
@@ -61,7 +62,7 @@ class Rows:
 
     file: TableFile
     table: pa.Table
-    numbers: pa.Array
+    numbers: NDArray[np.int64]
     ragged: Sequence[str] = ()
     num_headers: int = 0
 
@@ -74,7 +75,7 @@ class Contents:
         columns: without the rows that repeat a header.
         num_headers: the number of rows that repeat a header.
         ragged: the rows with another number of fields, in words.
-        rows: the number of each row in its file, from 1.
+        rows: the number of each row in its file, from 0.
         paths: the file of each row.
         lacks: a file without each column that some lack.
     """
@@ -84,7 +85,7 @@ class Contents:
     is_whole: bool
     num_headers: int
     ragged: Sequence[str]
-    rows: pa.Array
+    rows: NDArray[np.int64]
     paths: pa.Array
     lacks: Mapping[str, str]
 
@@ -96,7 +97,7 @@ class Contents:
     def row_text(self, index: int) -> str:
         """Return a row in words, as `row 12`, or with its file if there are several."""
         file = f"{self.paths[index].as_py()}, " if len(self.paths.unique()) > 1 else ""
-        return f"{file}row {self.rows[index].as_py():,}"
+        return f"{file}row {self.rows[index] + 1:,}"
 
     def of(self, name: str) -> Texts:
         """Return a column by its name."""
@@ -123,20 +124,22 @@ def read_columns(
             raise DataError(f"{file.path}: {what if is_header else NO_HEADER}")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
-    blocks = list(_first_rows(files, header))
-    num_rows = sum(rows.table.num_rows for rows in blocks)
+    read = list(_first_rows(files, header))
+    num_rows = sum(rows.table.num_rows for rows in read)
     if not num_rows:
         raise DataError(f"{paths[0]} has a header but no rows")
     names = _common_names(files)
-    owners = [pa.array([rows.file.path] * rows.table.num_rows, pa.string()) for rows in blocks]
-    parts = _by_column(names, [rows.table for rows in blocks])
+    owners = [pa.array([rows.file.path] * rows.table.num_rows, pa.string()) for rows in read]
+    parts = _by_column(names, [rows.table for rows in read])
     return Contents(
         _columns(parts, {file.separator for file in files}, told or {}),
         num_rows,
         is_whole=num_rows < MAX_ROWS,
-        num_headers=sum(rows.num_headers for rows in blocks),
-        ragged=[text for rows in blocks for text in rows.ragged],
-        rows=pa.concat_arrays([rows.numbers for rows in blocks]),
+        num_headers=sum(rows.num_headers for rows in read),
+        ragged=[
+            f"{rows.file.path}, " * (len(files) > 1) + text for rows in read for text in rows.ragged
+        ],
+        rows=np.concatenate([rows.numbers for rows in read]),
         paths=pa.concat_arrays(owners),
         lacks={
             name: file.path
@@ -178,7 +181,7 @@ def _columns(
 def _first_rows(files: Sequence[TableFile], header: Sequence[str]) -> Iterator[Rows]:
     """Yield the rows of files, of many at least the first `MAX_ROWS`."""
     num_rows = 0
-    for rows in itertools.chain.from_iterable(_rows(file, len(files) > 1) for file in files):
+    for rows in itertools.chain.from_iterable(map(_rows, files)):
         if not num_rows and not header and not rows.file.has_groups:
             _check_names(rows.file, rows.table)
         yield rows
@@ -220,62 +223,40 @@ def _is_number(name: str) -> bool:
     return Written().number_of(name) is not None
 
 
-def _rows(file: TableFile, is_named: bool) -> Iterator[Rows]:
-    start = len(file.names) - len(file.folder_values)
-    read = _typed_rows(file) if file.has_groups else _csv_rows(file, file.names[:start], is_named)
-    for rows in read:
-        table = rows.table
-        for name, value in zip(file.names[start:], file.folder_values, strict=True):
-            table = table.append_column(name, pa.array([value] * table.num_rows, pa.string()))
-        yield replace(rows, table=table)
-
-
-def _typed_rows(file: TableFile) -> Iterator[Rows]:
-    num_rows = 0
-    read = json_batches if file.kind == JSON else parquet_batches
+def _rows(file: TableFile) -> Iterator[Rows]:
+    if not file.has_groups:
+        yield from _csv_rows(file)
+        return
+    num_rows, more = 0, zip(reversed(file.names), reversed(file.folder_values), strict=False)
+    values = [*more][::-1]
     try:
-        for batch in read(file.path):
-            numbers = range(num_rows + 1, num_rows + batch.num_rows + 1)
-            yield Rows(file, pa.Table.from_batches([batch]), pa.array(numbers, pa.int64()))
-            num_rows += batch.num_rows
+        for batch in (json_batches if file.kind == JSON else parquet_batches)(file.path):
+            table = pa.Table.from_batches([batch])
+            for name, value in values:
+                table = table.append_column(name, pa.array([value] * len(table), pa.string()))
+            yield Rows(file, table, np.arange(num_rows, num_rows + len(table)))
+            num_rows += len(table)
     except pa.ArrowException as error:
         raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
 
 
-def _csv_rows(file: TableFile, names: tuple[str, ...], is_named: bool) -> Iterator[Rows]:
-    num_rows, path = 0, f"{file.path}, " if is_named else ""
-    columns = tuple(map(Category, names))
-    schema = TableSchema(workload="new", columns=columns, label=Classes(names[0]))
-    try:
-        with open_records(file.path, file.kind, file.data_start) as content:
-            for records in record_blocks(content, None, name=file.path):
-                block = read_csv_block(
-                    records, names, schema, separator=file.separator, header=names
-                )
-                reasons = block.bad.reasons.items()
-                for row, (name, reason) in sorted(reasons):
-                    if name != HEADER:
-                        where = f"row {num_rows + int(block.numbers[row]) + 1:,}"
-                        raise DataError(
-                            f"{file.path}, {where}: {name}: {reason}; {remedy(file.path, where)}"
-                        )
-                ragged = [
-                    f"row {num_rows + number + 1:,}, {text[:MOST_SHOWN]!r}, with {reason}"
-                    for number, reason, text in block.ragged
-                ]
-                if len(ragged) > block.num_rows / 2:
-                    raise DataError(
-                        f"{file.path}: most rows have another number of fields: {ragged[0]}{RAGGED}"
-                    )
-                is_good = pa.array(block.is_good)
-                table = pa.table({name: block.raw[name].cast(pa.string()) for name in names})
-                yield Rows(
-                    file,
-                    table.filter(is_good),
-                    pa.array(num_rows + block.numbers + 1).filter(is_good),
-                    [path + text for text in ragged],
-                    num_headers=len(reasons),
-                )
-                num_rows += block.num_rows
-    except gzip_errors() as error:
-        raise damaged(file.path, error) from error
+def _csv_rows(file: TableFile) -> Iterator[Rows]:
+    columns = tuple(map(Category, file.names))
+    schema = TableSchema(workload="new", columns=columns, label=Classes(file.names[0]))
+    for first, block in blocks(Segment(file, file.names, file.data_start, -1), schema):
+        reasons = block.bad.reasons.items()
+        for row, (name, reason) in sorted(reasons):
+            if name != HEADER:
+                where = f"row {first + int(block.numbers[row]) + 1:,}"
+                what = f"{file.path}, {where}: {name}: {reason}"
+                raise DataError(f"{what}; {remedy(file.path, where)}")
+        ragged = [
+            f"row {first + number + 1:,}, {text[:MOST_SHOWN]!r}, with {reason}"
+            for number, reason, text in block.ragged
+        ]
+        if len(ragged) > block.num_rows / 2:
+            what = f"{file.path}: most rows have another number of fields"
+            raise DataError(f"{what}: {ragged[0]}{RAGGED}")
+        texts = {name: block.raw[name].cast(pa.string()) for name in file.names}
+        table = pa.table(texts).filter(pa.array(block.is_good))
+        yield Rows(file, table, first + block.numbers[block.is_good], ragged, len(reasons))

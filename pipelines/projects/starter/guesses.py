@@ -58,12 +58,6 @@ WHOLE_TIMES = {
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
-# 2h 50m, 19:08, 120/80; a letter or colon or slash at least, unlike a version.
-QUANTITY = (
-    r"^[-+]?(([0-9][0-9.,']*\s?[A-Za-zµ]{1,3}\s?){1,3}|[0-9]{1,3}(:[0-9]{2}){1,2}|[0-9]+/[0-9]+)$"
-)
-MOST_OTHER = 0.1  # of the texts of quantities
-NO_UNIT = "; perhaps quantities: to use them as such, write numbers of one unit"
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -187,7 +181,8 @@ def _number(column: Texts, form: str) -> Guess | None:
     summary = column.summary
     low, high = summary["min"], summary["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
-    is_named, is_long = CODE_NAME.search(form), _is_too_long(column)
+    kept = len(column.numbers.cast(pa.float32()).unique())
+    is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * column.num_unique
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
@@ -203,14 +198,6 @@ def _number(column: Texts, form: str) -> Guess | None:
     return Guess(column, FEATURE, "Number", arguments, seen)
 
 
-def _is_too_long(column: Texts) -> bool:
-    """Return whether many different whole numbers, such as census tracts, become equal."""
-    numbers = column.numbers
-    if numbers is None or not column.is_whole:
-        return False
-    return len(numbers.cast(pa.float32()).unique()) < KEPT_APART * len(numbers.unique())
-
-
 def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
     if column.is_list:
@@ -222,19 +209,14 @@ def _words(column: Texts, num_rows: int) -> Guess:
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
-    quantities = pc.sum(pc.match_substring_regex(texts, QUANTITY)).as_py()
-    are_quantities = unique > MOST_CODES and quantities >= (1 - MOST_OTHER) * len(texts)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
-    is_text = has_many_words or (is_unique and words >= 2 and not are_quantities)  # noqa: PLR2004
-    if is_text and has_letters:
+    if (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
         return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     if is_unique:
-        seen = f"another value in nearly every row, such as {_example(column)}"
-        why = NO_UNIT if are_quantities else ": an identifier"
-        return Guess(column, IGNORED, seen=seen + why)
+        seen = f"another value in nearly every row, such as {_example(column)}: an identifier"
+        return Guess(column, IGNORED, seen=seen)
     is_rare = unique > max(MOST_CODES, len(texts) / 2)
-    seen = _shares(column) + "; few rows of each" * is_rare + NO_UNIT * are_quantities
-    return _category(column, seen, is_said=is_rare or are_quantities)
+    return _category(column, _shares(column) + "; few rows of each" * is_rare, is_said=is_rare)
 
 
 def _category(column: Texts, seen: str, *, is_said: bool) -> Guess:

@@ -18,7 +18,6 @@ from trainer.errors import did_you_mean
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
-FEWEST = 10  # rows of a class to learn it
 RARE = 20  # rows of a class that may be lacking in the train split
 POINT_ZERO = r"\.0*$"  # of whole numbers
 POSITIVE = (
@@ -153,9 +152,8 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     chosen = positive or (known[0] if len(known) == 1 else values[-1])
     share = counts[chosen] / len(column.present)
     named = _values(column, sorted(values, key=chosen.__eq__))
-    why = _rarest(column)
-    if not positive and len(known) != 1:
-        why = f"; positive is guessed, the rarer one; to change it, give --positive{why}"
+    is_guessed = not positive and len(known) != 1
+    why = "; positive is guessed, the rarer one; to change it, give --positive" * is_guessed
     return LabelGuess(
         column,
         BINARY,
@@ -163,15 +161,8 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
-        is_said=bool(why),
+        is_said=is_guessed,
     )
-
-
-def _rarest(column: Texts) -> str:
-    value, count = column.ranked[-1]
-    if count >= FEWEST:
-        return ""
-    return f"; the rarest is {value!r}, {rows_text(count)}: too few to learn or judge it"
 
 
 def _classes(column: Texts) -> LabelGuess:
@@ -180,18 +171,16 @@ def _classes(column: Texts) -> LabelGuess:
     is_listed = len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE
     most, count = column.ranked[0]
     share = count / len(column.present)
-    why = ""
-    if is_whole and len(values) > 2:  # noqa: PLR2004
-        why = "; few whole numbers are read as classes; if they are amounts, give --kind regression"
-    why += _rarest(column)
+    is_said = is_whole and len(values) > 2  # noqa: PLR2004
+    why = "; few whole numbers are read as classes; if they are amounts, give --kind regression"
     return LabelGuess(
         column,
         CLASSES,
         {"values": _values(column, values)} if is_listed else {},
-        f"{column.num_unique} classes; the most frequent is {most} ({share:.1%}){why}",
+        f"{len(values)} classes; the most frequent is {most} ({share:.1%}){why * is_said}",
         "{accuracy: 0.8}",
         f"always the most frequent class: accuracy {share:.3f}",
-        is_said=bool(why),
+        is_said=is_said,
     )
 
 

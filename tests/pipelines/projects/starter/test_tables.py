@@ -498,19 +498,6 @@ def test_rows_with_other_numbers_of_fields_are_said_and_counted(tmp_path):
     assert [note for note in notes if note.startswith("age: row 31: '4O' is not a number")]
 
 
-@pytest.mark.parametrize(("num_rows", "is_said"), [(1, True), (9, True), (10, False)])
-def test_a_class_of_few_rows_is_said(begin, num_rows, is_said):
-    kinds = [*["cat", "dog", "emu"] * 30, *["whale"] * num_rows]
-    rows = {"size": [at % 7 for at in range(len(kinds))], "kind": kinds}
-    notes = begin(rows, "kind").notes
-    said = f"the rarest is 'whale', {num_rows} row{'s' * (num_rows > 1)}: too few to learn or"
-    assert any(said in note for note in notes) == is_said
-    rows["kind"] = ["no" if kind != "whale" else "yes" for kind in kinds]
-    if num_rows == 9:
-        notes = begin(rows, "kind").notes
-        assert "the rarest is 'yes', 9 rows: too few to learn or judge it" in "".join(notes)
-
-
 ROWS = range(300)
 AGES = [str(18 + row % 61) for row in ROWS]
 LEFT = ["no" if row % 3 else "yes" for row in ROWS]
@@ -637,11 +624,6 @@ READINGS = {
         'Number("amount", written="1.234,5", signs=("-",))',
         r"amount: '1\.300,00' is read as 1300; .*signs in workload",
     ),
-    "quantities": (
-        {"time": [f"{1 + row}h {row % 9}m" for row in ROWS], "age": AGES},
-        'Number("age", low=0)',
-        "time: left out: another value in nearly every row, such as '1h 0m'; perhaps quantities",
-    ),
     "numbers that may be below 0 elsewhere": (
         {
             "temp_c": [f"{12 + row % 90 / 10:g}" for row in ROWS],
@@ -670,11 +652,6 @@ READINGS = {
         'Number("age", low=0)',
         "patient: no feature, but group_by: rows of a value are in the same split",
     ),
-    "times of day": (
-        {"at": [f"{row // 60}:{row % 60:02}" for row in ROWS], "age": AGES},
-        'Number("age", low=0)',
-        "at: left out: another value in nearly every row, such as '0:00'; perhaps quantities",
-    ),
     "days with short years and hours to 12": (
         {
             "at": [f"{1 + row % 28:02}.03.24" for row in ROWS],
@@ -683,11 +660,6 @@ READINGS = {
         'Timestamp("at", format="%d.%m.%y", parts=("month", "weekday")),'
         ' Timestamp("on", format="%m/%d/%Y %I:%M %p")',
         "",
-    ),
-    "few rows of each value": (
-        {"at": [f"{row // 9 % 22}h {row % 9}m" for row in ROWS]},
-        'Category("at")',
-        r'at: read as Category\("at"\): .*few rows of each; perhaps quantities',
     ),
     "days without separators": (
         {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},
