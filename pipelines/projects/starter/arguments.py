@@ -79,8 +79,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--images needs no label: the folders' names are the classes; give the file with the"
             " labels of a flat folder as --table"
         )
-    if arguments.header and not arguments.table:
-        raise DataError("--header needs --table: only CSV files have a header")
+    if (arguments.header or arguments.written) and not arguments.table:
+        raise DataError("--header and --written need --table: they say how its files are written")
     if arguments.keras and not arguments.keras.is_file():
         raise DataError(f"--keras {arguments.keras}: there is no such file")
     if arguments.positive and arguments.kind not in ("", "binary"):

@@ -49,10 +49,11 @@ TIME_NAME = re.compile(
 )
 # The formats of whole numbers that are times, in their limits: Unix times of 1979 to 2096.
 UNIX = (300_000_000, 4_000_000_000)
+DAYS = (19_000_101, 22_000_101)
 WHOLE_TIMES = {
     "": UNIX,
     **{unit: tuple(size * limit for limit in UNIX) for unit, size in UNIX_UNITS.items()},
-    "%Y%m%d": (19_000_101, 22_000_101),
+    "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
 }
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
@@ -195,7 +196,10 @@ def _number(column: Texts, form: str) -> Guess | None:
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    return Guess(column, FEATURE, "Number", arguments, seen)
+    days = Timestamp(column.name, format="%Y%m%d")
+    are_days = low >= DAYS[0] and not seconds_in(column.present, days).null_count
+    seen += f"; perhaps days: to read them so, give --written {column.name}=%Y%m%d" * are_days
+    return Guess(column, FEATURE, "Number", arguments, seen, is_said=are_days)
 
 
 def _words(column: Texts, num_rows: int) -> Guess:

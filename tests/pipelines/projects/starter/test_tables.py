@@ -293,7 +293,7 @@ def test_the_columns_of_a_file_without_a_header_can_be_given(tmp_path, columns, 
     assert workload.label.positive == "yes"
     words = ["--images", str(tmp_path), "--header", "a"]
     assert main([str(tmp_path / "more"), *words]) == 2
-    assert "--header needs --table" in capfd.readouterr().err
+    assert "--header and --written need --table" in capfd.readouterr().err
 
 
 TYPED = {
