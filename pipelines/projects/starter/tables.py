@@ -174,15 +174,6 @@ def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[s
         )
 
 
-def _with_one_split(guesses: list[Guess]) -> list[Guess]:
-    """Return the guesses; only the pictures, or the first key or group, decide about the split."""
-    images = [guess.name for guess in guesses if guess.kind == "Image"]
-    deciding = [guess for guess in guesses if guess.role in (KEY, GROUP)]
-    # Rows of a picture must not be in two splits.
-    deciding.sort(key=lambda guess: (guess.name not in images, guess.role != KEY))
-    return [replace(guess, role=IGNORED) if guess in deciding[1:] else guess for guess in guesses]
-
-
 def _batch_size(contents: Contents) -> int:
     """Return the size of batches; the default model's recipe says how many steps there are."""
     return next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)

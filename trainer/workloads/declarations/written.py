@@ -33,10 +33,12 @@ class Written:
     """The form of numbers in texts.
 
     Attributes:
-        written: the digits of 1234.5 in this form, such as "1.234,5"; one of DIGITS.
+        written: 1234.5 in this form: "1234.5", "1,234.5", "1234,5", "1.234,5", "1 234,5",
+            "1 234.5" or "1'234.5".
         signs: texts before or after a number that are left out, such as "$", "%" and "kg"; one
             after it may have a factor, as "K=1000". With "()" a number in brackets is negative,
             with "-" one before a minus.
+        decimal, thousands: no more; `written` has both.
     """
 
     _: KW_ONLY
