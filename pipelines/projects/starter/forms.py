@@ -239,28 +239,25 @@ def _reading(
     read, left = distinct.filter(is_read), distinct.filter(pc.invert(is_read)).to_pylist()
     if not len(read) or pc.any(pc.match_substring_regex(read, CODE)).as_py():
         return None
-    written = form if isinstance(form, Written) else Written()
-    known = [text for text in left if text in MISSING_NUMBERS or text in written.factors]
+    large = {*distinct.filter(pc.and_not(values.is_valid(), is_read)).to_pylist()}
+    signs = form.factors if isinstance(form, Written) else {}
+    known = [text for text in left if text in MISSING_NUMBERS or text in signs]
     odd = [text for text in left if text not in known]
-    large = [text for text in odd if written.number_of(text) is not None]
     repeated = [text for text in odd if counts[text] > 1]
     if len(repeated) > 1:
         repeated = [text for text in repeated if text not in large]
     mistakes = [text for text in odd if text not in repeated]
-    if len(repeated) > 1 or (repeated and len(read) < FEWEST_NUMBERS):
+    is_other = len(repeated) > (len(read) >= FEWEST_NUMBERS) or len(mistakes) >= len(read)
+    if is_other or len({*mistakes} - large) > most:
         return None
-    if len({*mistakes} - {*large}) > most or len(mistakes) >= len(read):
-        return None
-    large = [text for text in large if text in mistakes]
-    reading = replace(
-        reading,
-        form=form,
-        values=_without(reading.values, [*known, *repeated]),
-        markers={text: counts[text] for text in (*known, *repeated)},
-        large={text: counts[text] for text in large},
-    )
     why = "is not a number" if isinstance(form, Written) else "is not a time"
-    return reading.without(mistakes, "is too large for a float32" if large else why)
+    too_large = {text: counts[text] for text in mistakes if text in large}
+    if too_large:
+        why = "is too large for a float32"
+    markers = {text: counts[text] for text in (*known, *repeated)}
+    kept = _without(reading.values, [*markers])
+    reading = replace(reading, form=form, values=kept, markers=markers, large=too_large)
+    return reading.without(mistakes, why)
 
 
 def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:

@@ -10,6 +10,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
 from pipelines.projects.literals import Source, call
 from pipelines.projects.starter.columns import Contents
+from pipelines.projects.starter.forms import MOST_ODD
 from pipelines.projects.starter.texts import Texts, rows_text
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
@@ -126,7 +127,7 @@ def _kind(column: Texts) -> str:
 def _without_mistakes(column: Texts) -> Texts:
     values = [value for value, count in column.ranked if count > 1]
     once = [value for value, count in column.ranked if count == 1]
-    if len(values) != 2 or once != column.mistakes(once):  # noqa: PLR2004
+    if len(values) != 2 or len(once) > max(1, MOST_ODD * len(column.present)):  # noqa: PLR2004
         return column
     mistake = f"is neither {values[0]!r} nor {values[1]!r}"
     return replace(column, reading=column.reading.without(once, mistake))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import numbers_of
 from pipelines.projects.literals import Source, call
-from pipelines.projects.starter.forms import FEWEST_NUMBERS, MISSING_NUMBERS, MOST_ODD, Reading
+from pipelines.projects.starter.forms import FEWEST_NUMBERS, MISSING_NUMBERS, Reading
 from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, TypeFacts
 from trainer import Json
 from trainer.workloads.declarations.names import normal_form
@@ -130,12 +130,6 @@ class Texts:
         texts = [text for text, _ in repeated[:MAX_VOCABULARY]]
         odd = [text for text in texts if NINES.fullmatch(text) or read(text) == lowest < 0]
         return [text for text in odd if _is_far(read(text) or 0.0, self.numbers)]
-
-    def mistakes(self, texts: list[str]) -> list[str]:
-        """Return the texts that occur once, if these are few enough to be mistakes."""
-        counts = dict(self.ranked)
-        once = [text for text in texts if counts[text] == 1]
-        return once if len(once) <= max(1, MOST_ODD * len(self.present)) else []
 
 
 def _ranked(counted: pa.StructArray) -> list[tuple[str, int]]:
