@@ -9,7 +9,7 @@ from typing import Protocol
 
 from components.prepare_examples import declarations
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse, fail
 from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
@@ -28,7 +28,7 @@ from trainer.workloads import Workload
 class Job(Protocol):
     """A planned run."""
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, refuse: Refuse = fail) -> None:
         """Write the examples and what describes them, the manifest last."""
 
 
@@ -48,6 +48,7 @@ def prepare(
     output_dir: str | Path,
     data_dir: str | Path = "",
     options: PrepareOptions | None = None,
+    refuse: Refuse = fail,
 ) -> Json:
     """Write a workload's raw data as a folder of TFRecords; return its manifest.
 
@@ -58,6 +59,8 @@ def prepare(
         output_dir: the folder to create; an earlier dataset in it is replaced.
         data_dir: the cache of raw files, local or gs://; `.trainyard/cache/WORKLOAD` if empty.
         options: all other settings.
+        refuse: called with each error about examples that are written and could be used; if it
+            returns, they are published.
 
     Raises:
         DataError: the data or an option is wrong.
@@ -70,7 +73,7 @@ def prepare(
     cache = publish.local_path(data_folder(workload, data_dir))
     job = PLANS[declarations.kind_of(declaration)](declaration, cache, checked)
     with publish.published(output) as folder:
-        job.write(folder)
+        job.write(folder, refuse)
     manifest = read_manifest(output)
     splits = [
         f"{name} {split['num_examples']:,} in {len(split['shards'])}"
@@ -142,6 +145,8 @@ def notes(manifest: Json) -> list[str]:
         + f", {rows.get('outside', 0):,} in no split" * ("outside" in rows)
         + f", {rows.get('unlabelled', 0):,} without a label" * ("unlabelled" in rows)
         + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
+        + f", {rows.get('repeated_headers', 0):,} that repeat the header"
+        * ("repeated_headers" in rows)
         + f", {rows.get('repeated_pictures', 0):,} that repeat another one"
         * ("repeated_pictures" in rows),
         *([f"split {manifest['split_rule']}"] if "split" in manifest else []),

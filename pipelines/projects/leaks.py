@@ -25,15 +25,15 @@ def codes_of(values: pa.Array) -> Floats:
 
 
 def find_leaks(
-    columns: Mapping[str, tuple[pa.Array, Floats]], label: Floats, *, has_classes: bool
+    columns: Mapping[str, tuple[Floats, Floats]], label: Floats, *, has_classes: bool
 ) -> dict[str, str]:
     """Return how each column that tells the label does so, by its name, in words.
 
-    A column has values and, if they are numbers or two values, numbers.
+    A column has codes and, if its values are numbers or two values, numbers.
     """
     alone = {
-        name: words_of(_numbered(values), numbers, label, has_classes=has_classes)
-        for name, (values, numbers) in columns.items()
+        name: words_of(codes, numbers, label, has_classes=has_classes)
+        for name, (codes, numbers) in columns.items()
     }
     words = {name: text for name, text in alone.items() if text}
     numbers = {name: own for name, (_, own) in columns.items() if name not in words}
@@ -42,11 +42,6 @@ def find_leaks(
         partners = [partner for partner in names if partner != name]
         words[name] = f"together with {first_of(partners, MOST_SHOWN)}" if partners else "alone"
     return words
-
-
-def _numbered(values: pa.Array) -> Floats:
-    indices = values.dictionary_encode().indices
-    return np.asarray(indices.cast(pa.float64()).fill_null(np.nan))
 
 
 def parts_of(

@@ -1,6 +1,7 @@
 """Check of a verdict that is as good as perfect, because a column tells the label."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,23 +26,17 @@ def check_leaks(examples_dir: str, workload: Workload, metrics: Mapping[str, flo
 
     They are judged by rows of the train split, which are more than those of the test split.
     """
-    label, used = workload.label, getattr(workload, "used", ())
+    label = workload.label
     has_classes = not isinstance(label, Regression)
     metric = comparable(label, len(workload.labels))[0] if has_classes else "r2"
-    is_perfect = metrics.get(metric, 0.0) >= PERFECT and not isinstance(label, Multilabel)
-    if not used or not is_perfect or any(isinstance(feature, Image) for feature in used):
+    if metrics.get(metric, 0.0) < PERFECT:
         return []
-    features, labels = read_some(examples_dir, workload, split="train", num_rows=MAX_ROWS)
-    truth = labels.numpy().astype(float)
-    missing = {feature.name: missing_value(feature) or b"" for feature in used}
-    told = {}
-    for column, names in columns_of(workload).items():
-        for name in names:
-            values = features[name].numpy()
-            if values.ndim == 1 and (
-                words := _words_of(values, missing.get(name), truth, has_classes=has_classes)
-            ):
-                told[column] = f"{column} tells {label.column} {words}"
+    columns, labels = train_columns(examples_dir, workload)
+    told = {
+        column.name: f"{column.name} tells {label.column} {words}"
+        for column in columns
+        if (words := _words_of(column, labels, has_classes=has_classes))
+    }
     if not told:
         return []
     text = (
@@ -51,13 +46,49 @@ def check_leaks(examples_dir: str, workload: Workload, metrics: Mapping[str, flo
     return [Check(name="leaks", is_ok=True, is_sure=False, text=text)]
 
 
-def _words_of(values: NDArray[Any], missing: Any, labels: Floats, *, has_classes: bool) -> str:
-    """Return how the values of a raw feature tell the label, in words, or ""."""
+@dataclass(frozen=True)
+class TrainColumn:
+    """The codes and numbers of a column's rows, see `words_of`; two texts count as numbers."""
+
+    name: str
+    codes: Floats
+    numbers: Floats
+
+
+def train_columns(examples_dir: str, workload: Workload) -> tuple[list[TrainColumn], Floats]:
+    """Return what columns became, and the labels, of some rows of a table's train split.
+
+    There are none of a table with pictures, or with several labels of a row.
+    """
+    used = getattr(workload, "used", ())
+    is_plain = not any(isinstance(feature, Image) for feature in used)
+    if not used or not is_plain or isinstance(workload.label, Multilabel):
+        return [], np.empty(0)
+    features, labels = read_some(examples_dir, workload, split="train", num_rows=MAX_ROWS)
+    missing = {feature.name: missing_value(feature) or b"" for feature in used}
+    columns = [
+        _train_column(column, values, missing.get(name))
+        for column, names in columns_of(workload).items()
+        for name in names
+        if (values := features[name].numpy()).ndim == 1
+    ]
+    return columns, labels.numpy().astype(float)
+
+
+def _train_column(name: str, values: NDArray[Any], missing: Any) -> TrainColumn:
     absent = np.isnan(values) if values.dtype.kind == "f" else values == missing
-    is_number = values.dtype != object
-    numbers = np.where(absent, np.nan, values) if is_number else np.full(len(values), np.nan)
-    codes = np.where(absent, np.nan, np.unique(values, return_inverse=True)[1])
-    words = words_of(codes, numbers, labels, has_classes=has_classes, least=PERFECT)
+    different, ranks = np.unique(values, return_inverse=True)
+    codes = np.where(absent, np.nan, ranks)
+    is_number, is_flag = values.dtype != object, len(different) == 2  # noqa: PLR2004
+    numbers = np.where(absent, np.nan, values if is_number else ranks)
+    is_shown = is_number or is_flag
+    return TrainColumn(name, codes, numbers if is_shown else np.full(len(values), np.nan))
+
+
+def _words_of(column: TrainColumn, labels: Floats, *, has_classes: bool) -> str:
+    """Return how a column tells the label, in words, or ""."""
+    numbers = column.numbers
+    words = words_of(column.codes, numbers, labels, has_classes=has_classes, least=PERFECT)
     if words or has_classes or not np.isfinite(numbers).all() or not np.ptp(numbers):
         return words
     return "alone" if np.square(np.corrcoef(numbers, labels)[0, 1]) >= PERFECT else ""

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check
 from components.model_version.companions import STATISTICS_FILE
+from components.prepare_examples.output.publish import MANIFEST
 from components.shared.text.json_object import read_object
 from components.shared.text.value_text import first_of
 from trainer.metrics.class_metrics import CHOICE, predicted_classes
-from trainer.workloads.declarations.labels import Binary, Classes, Multilabel
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel
 
 # Of two classes, those that must be among the examples.
 NEEDED_CLASSES = {"auc": (0, 1), "pr_auc": (1,)}
@@ -80,25 +81,31 @@ def check_classes(held_out: HeldOut, examples_dir: str) -> list[Check]:
         texts.append(f"the model never predicts {first_of(named, NUM_SHOWN)}{advice}")
     if absent:
         texts.append(_without("test", absent))
-    if unseen := _absent_from_eval(held_out, examples_dir):
+    if unseen := absent_classes(examples_dir, held_out.label).get("eval"):
         texts.append(_without("eval", unseen))
     return [Check(name="classes", is_ok=True, is_sure=False, text=text) for text in texts]
 
 
-def _absent_from_eval(held_out: HeldOut, examples_dir: str) -> list[str]:
-    """Return the classes of train without an example in eval, if the statistics list them all."""
-    path = Path(examples_dir, STATISTICS_FILE)
-    splits = read_object(path).get("splits", {}) if path.is_file() else {}
-    names: dict[str, set[str]] = {}
-    for split in ("train", "eval"):
-        features = splits.get(split, {}).get("features", {})
-        values = features.get(held_out.label.column, {})
+def absent_classes(examples_dir: str | Path, label: Label) -> dict[str, list[str]]:
+    """Return the classes of train without an example in another split, by split.
+
+    Without statistics, or if these do not list all classes, the result is empty.
+    """
+    path, manifest = Path(examples_dir, STATISTICS_FILE), Path(examples_dir, MANIFEST)
+    if not isinstance(label, Binary | Classes) or not path.is_file():
+        return {}
+    names = label.names_of_classes() if isinstance(label, Binary) else ()
+    if manifest.is_file():  # of class folders, whose examples have numbers
+        names = read_object(manifest).get("labels", names)
+    classes: dict[str, set[str]] = {}
+    for split, content in read_object(path).get("splits", {}).items():
+        values = content["features"].get(label.column, {})
         top = [value for value, _ in values.get("top_values", ())]
         if not top or len(top) < values.get("num_unique", 0):
-            return []
-        is_binary = isinstance(held_out.label, Binary)
-        names[split] = {held_out.names[int(one)] if is_binary else str(one) for one in top}
-    return sorted(names["train"] - names["eval"])
+            return {}
+        classes[split] = {names[int(one)] if names else str(one) for one in top}
+    absent = {split: sorted(classes["train"] - own) for split, own in classes.items()}
+    return {split: missing for split, missing in absent.items() if missing}
 
 
 def _without(split: str, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse, fail
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import INT, schema_of
 from components.prepare_examples.existing_records.write import (
@@ -42,8 +42,8 @@ class RecordJob:
     settings: PrepareOptions
     sources: list[Json]
 
-    def write(self, folder: Path) -> None:
-        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
+    def write(self, folder: Path, refuse: Refuse = fail) -> None:
+        """Write the shards, statistics and then the manifest; refuse what a run cannot use."""
         result = run_pipeline(
             self.parts,
             partial(write_part, options=self.options, output_dir=str(folder)),
@@ -52,20 +52,14 @@ class RecordJob:
             flags=self.settings.beam_options,
             in_processes=False,  # TensorFlow, which parses, does not survive a fork
         )
-        self.conclude(self.outcome(result, folder))
-
-    def outcome(self, result: Json, folder: Path) -> Outcome:
-        """Return the outcome of parts that were written to a folder."""
-        return Outcome(
+        outcome = Outcome(
             options=self.options,
             settings=self.settings,
             result=result,
             folder=folder,
+            refuse=refuse,
             what="records",
         )
-
-    def conclude(self, outcome: Outcome) -> None:
-        """Check the records that were written, and describe them; errors as of `write`."""
         outcome.check_share()
         outcome.check_splits()
         outcome.check_label()

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,11 @@ def write_part(part: Part[str], *, options: RecordOptions, output_dir: str) -> P
     with open_part(part.shards, Path(output_dir), options) as files:
         for path in part.inputs:
             first = 1
-            for records in batches(read_records(Path(path))):
-                left = options.max_records - files.tally.read
-                kept = records[:left] if options.max_records else records
-                if kept:
-                    _write_batch(kept, path, files, options, first=first)
-                    files.tally.read += len(kept)
-                    first += len(kept)
+            left = options.max_records - files.tally.read if options.max_records else None
+            for records in batches(islice(read_records(Path(path)), left)):
+                _write_batch(records, path, files, options, first=first)
+                files.tally.read += len(records)
+                first += len(records)
     return files.result()
 
 

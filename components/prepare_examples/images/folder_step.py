@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse, fail
 from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.images.shards import (
     LISTING,
@@ -61,8 +61,8 @@ class FolderJob:
     split_rule: str
     settings: PrepareOptions
 
-    def write(self, folder: Path) -> None:
-        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
+    def write(self, folder: Path, refuse: Refuse = fail) -> None:
+        """Write the shards, statistics and then the manifest; refuse what a run cannot use."""
         settings, options = self.settings, self.options
         offsets = write_listing(self.folder, folder / LISTING)
         result = run_pipeline(
@@ -73,11 +73,13 @@ class FolderJob:
             flags=settings.beam_options,
         )
         (folder / LISTING).unlink()
-        quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")
+        quarantine.check_share(
+            result, folder, max_share=settings.max_quarantine, refuse=refuse, what="images"
+        )
         num_bad = sum(result["tally"]["quarantined"].values())
         if num_bad:
             logger.warning("%d images were quarantined", num_bad)
-        _check_classes(result, self.folder.classes)
+        _check_classes(result, self.folder.classes, refuse)
         is_verified = not settings.files and not settings.trust_files
         manifest = Manifest(
             workload=self.workload,
@@ -95,7 +97,7 @@ class FolderJob:
             splits=result["splits"],
         )
         statistics = {"workload": self.workload, "splits": result["statistics"]}
-        finish_dataset(manifest, statistics, folder, settings=settings)
+        finish_dataset(manifest, statistics, folder, settings=settings, refuse=refuse)
 
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJob:
@@ -194,7 +196,7 @@ def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
     return offsets
 
 
-def _check_classes(result: Json, classes: tuple[str, ...]) -> None:
+def _check_classes(result: Json, classes: tuple[str, ...], refuse: Refuse) -> None:
     """Check that the train split has images of each class, and that there are two."""
     if len(classes) < 2:  # noqa: PLR2004
         raise DataError(
@@ -203,7 +205,9 @@ def _check_classes(result: Json, classes: tuple[str, ...]) -> None:
     counts = dict(map(tuple, result["statistics"]["train"]["features"]["label"]["top_values"]))
     missing = [name for number, name in enumerate(classes) if not counts.get(number)]
     if missing:
-        raise DataError(
-            f"the class {missing[0]!r} has no image in the train split; add images to its folder,"
-            " or remove it"
+        refuse(
+            DataError(
+                f"the class {missing[0]!r} has no image in the train split; add images to its"
+                " folder, or remove it"
+            )
         )

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.errors import Refuse, fail
 from components.prepare_examples.images.raw_files import row_bytes, splits_of
 from components.prepare_examples.images.shards import merge_entries, write_shard
 from components.prepare_examples.output.manifest import (
@@ -40,8 +41,8 @@ class ImageJob:
     split_rule: str
     settings: PrepareOptions
 
-    def write(self, folder: Path) -> None:
-        """Write the shards, the statistics and then the manifest."""
+    def write(self, folder: Path, refuse: Refuse = fail) -> None:
+        """Write the shards, the statistics and then the manifest; refuse what a run cannot use."""
         result = run_pipeline(
             self.shards,
             partial(
@@ -60,7 +61,7 @@ class ImageJob:
             splits=result["splits"],
         )
         statistics = {"workload": self.workload, "splits": result["statistics"]}
-        finish_dataset(manifest, statistics, folder, settings=self.settings)
+        finish_dataset(manifest, statistics, folder, settings=self.settings, refuse=refuse)
 
     def _sources(self) -> list[Json]:
         """Return the raw files' entries; the digests of verified files are known."""

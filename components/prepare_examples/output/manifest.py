@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from components.prepare_examples.errors import Refuse
 from components.prepare_examples.output.publish import ANOMALIES, MANIFEST, local_path
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics import drift, report, schema
@@ -113,12 +114,16 @@ def statistics_of(
 
 
 def finish_dataset(
-    manifest: Manifest, statistics: Json, folder: Path, *, settings: PrepareOptions
+    manifest: Manifest,
+    statistics: Json,
+    folder: Path,
+    *,
+    settings: PrepareOptions,
+    refuse: Refuse,
 ) -> None:
-    """Check the statistics and write all files that describe the examples, the manifest last.
+    """Refuse anomalies that block, and write all files that describe the examples.
 
-    Raises:
-        DataError: there are anomalies that block.
+    The manifest is the last one.
     """
     path = local_path(settings.schema) if settings.schema else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
@@ -132,7 +137,7 @@ def finish_dataset(
         problems += drift.drift_anomalies(drifts, settings.drift_threshold)
         earlier["baseline"] = baseline["splits"]["train"]
         content["drift"] = [d.words for d in drift.beyond(drifts, settings.drift_threshold)]
-    schema.check(problems, block_on=settings.block_on)
+    schema.check(problems, block_on=settings.block_on, refuse=refuse)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
     content["schema_sha256"] = schema.write_schema(expected, folder / "schema.pbtxt")
     for severity in (schema.ERROR, schema.WARNING):

@@ -12,7 +12,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse
 from trainer import Json
 
 NUM_COLUMNS, NUM_ROWS = 3, 3  # shown in an error
@@ -71,40 +71,50 @@ def check_share(
     folder: Path,
     *,
     max_share: float,
+    refuse: Refuse,
     what: str = "rows",
     explained: Callable[[Json], str] = REASON,
 ) -> None:
-    """Check that at most a share of all rows is quarantined: 0 allows no row, 1 all.
+    """Refuse more quarantined rows than a share of all: 0 allows no row, 1 all.
 
+    The error names the worst columns with reasons, values and rows, from the side files.
     `explained` returns the reason of the first bad row of a column, perhaps with a remedy.
-
-    Raises:
-        DataError: names the worst columns with reasons, values and rows, from the side files.
     """
-    if not is_above(result, max_share):
+    num_read, entry = result["tally"]["read"], manifest_entry(result)
+    num_bad = sum(entry["by_column"].values())
+    if num_bad <= max_share * num_read:
         return
-    tally = result["tally"]
-    num_bad = sum(tally["quarantined"].values())
-    columns = worst_columns(result, folder, explained)
-    raise DataError(
-        f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
-        f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
-        f"max_quarantine to continue without these {what}"
+    parts = [
+        DataError(
+            f"{_shown(name)}: {entry['by_column'][name]:,} of {num_read:,} {what} are bad ({rows});"
+            " correct the declaration or the files, or raise max_quarantine",
+            about=name,
+        )
+        for name, rows in _worst(entry, folder, explained).items()
+    ]
+    refuse(
+        DataError(
+            f"{num_bad:,} of {num_read:,} {what} ({num_bad / num_read:.1%}) are bad, and "
+            f"max_quarantine is {max_share:.1%}: {worst_columns(entry, folder, explained)}; correct"
+            f" the files, or raise max_quarantine to continue without these {what}",
+            parts=parts,
+        )
     )
 
 
-def is_above(result: Json, max_share: float) -> bool:
-    """Return whether more than a share of all rows is quarantined."""
-    tally = result["tally"]
-    return bool(sum(tally["quarantined"].values()) > max_share * tally["read"])
+def worst_columns(entry: Json, folder: Path, explained: Callable[[Json], str] = REASON) -> str:
+    """Return the columns with most quarantined rows, with reasons, values and rows, as a text.
+
+    `entry` is the manifest's, see `manifest_entry`.
+    """
+    counts = entry["by_column"]
+    worst = _worst(entry, folder, explained).items()
+    return "; ".join(f"{_shown(name)} {counts[name]:,} ({rows})" for name, rows in worst)
 
 
-def worst_columns(result: Json, folder: Path, explained: Callable[[Json], str] = REASON) -> str:
-    """Return the columns with most quarantined rows, with reasons, values and rows, as a text."""
-    worst = ranked(result["tally"]["quarantined"])[:NUM_COLUMNS]
-    files = [folder / entry["file"] for entry in result["quarantine"]]
-    seen = _first_rows(files, dict(worst), explained)
-    return "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
+def _worst(entry: Json, folder: Path, explained: Callable[[Json], str]) -> dict[str, str]:
+    files = [folder / file["file"] for file in entry["files"]]
+    return _first_rows(files, dict(ranked(entry["by_column"])[:NUM_COLUMNS]), explained)
 
 
 def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:

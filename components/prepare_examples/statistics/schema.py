@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse, fail
 from trainer import Json
 
 if TYPE_CHECKING:
@@ -118,15 +118,18 @@ def find_anomalies(
     return sorted(anomalies, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
 
 
-def check(anomalies: list[Anomaly], *, block_on: str) -> None:
-    """Raise DataError with the anomalies that block: `error`, `warning` (both) or `none`."""
+def check(anomalies: list[Anomaly], *, block_on: str, refuse: Refuse = fail) -> None:
+    """Refuse the anomalies that block: `error`, `warning` (both) or `none`."""
     blocking = {"none": (), "error": (ERROR,), "warning": (ERROR, WARNING)}[block_on]
     errors = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
     if errors:
         lines = "\n".join(f"  {anomaly}" for anomaly in errors)
-        raise DataError(
-            f"examples are rejected ({len(errors)} anomalies; block_on is {block_on!r}):\n{lines}\n"
-            "correct the data or the schema, or set prepare.block_on=none to use them as they are"
+        refuse(
+            DataError(
+                f"examples are rejected ({len(errors)} anomalies; block_on is {block_on!r}):\n"
+                f"{lines}\ncorrect the data or the schema, or set prepare.block_on=none to use them"
+                " as they are"
+            )
         )
 
 

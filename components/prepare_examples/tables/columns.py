@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 # The key of rows without one, and the column of the hash of all their values.
 WHOLE_ROW = "all values of a row"
+NUM_SHOWN = 3  # wrong columns in an error
 
 Rule = Callable[[Mapping[str, Any]], Any]
 Columns = dict[str, pa.Array]
@@ -74,28 +75,32 @@ def match_headers(
     return headers
 
 
-def check_header(header: Header, *, schema: TableSchema, file: str) -> list[str]:
-    """Return the columns of a header.
+def check_headers(headers: Mapping[str, Header]) -> None:
+    """Check that no file lacks a column, or has an unknown one or one twice.
 
     Raises:
-        DataError: a column is missing, unknown or duplicated; names the file and the column.
+        DataError: names all files and columns.
     """
-    if header.twice:
-        raise DataError(f"{file}: the column {header.twice[0]!r} occurs twice")
-    missing, unknown, columns = header.missing, header.unknown, header.columns
-    if missing:
-        hint = did_you_mean(missing[0], unknown or columns)
-        shown = ", ".join(map(repr, missing))
-        raise DataError(
-            f"{file}: the column {missing[0]!r} is missing (all missing: {shown});"
-            f"{hint} the file has {', '.join(columns)}"
+    errors = [error for file, header in headers.items() for error in _errors(file, header)]
+    if errors:
+        more = [f"and {len(errors) - NUM_SHOWN} more"] if len(errors) > NUM_SHOWN else []
+        raise DataError("; ".join([*map(str, errors[:NUM_SHOWN]), *more]), parts=errors)
+
+
+def _errors(file: str, header: Header) -> Iterator[DataError]:
+    for name in header.missing:
+        hint = did_you_mean(name, header.unknown or header.columns)
+        hint = hint or f" it has {', '.join(header.columns)}"
+        yield DataError(f"the column {name!r} is not in {file};{hint}", about=name)
+    for name in header.twice:
+        yield DataError(f"{file}: the column {name!r} occurs twice; rename one")
+    if header.unknown:
+        shown = ", ".join(map(repr, header.unknown))
+        yield DataError(
+            f"{file} has columns that are not declared: {shown}; declare them as features, or add"
+            f" ignored=[{shown}], or set prepare.ignore_columns",
+            about="Table",
         )
-    if unknown:
-        raise DataError(
-            f"{file}: the column {unknown[0]!r} is not a column of this table; declare it as a"
-            f" feature of {schema.workload}, or add it to ignore_columns ({', '.join(unknown)})"
-        )
-    return columns
 
 
 def _skipped(columns: Sequence[str], schema: TableSchema, ignored: Iterable[str]) -> set[str]:

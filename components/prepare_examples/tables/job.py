@@ -1,4 +1,4 @@
-"""A planned table and its outcome: the checks that a run and a trial make, and the manifest."""
+"""A planned table and its outcome: the checks of what was written, and the manifest."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse, fail
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import UNUSED
@@ -37,8 +37,8 @@ class TableJob:
     query: str | None = None
     pictures: PictureRows | None = None
 
-    def write(self, folder: Path) -> None:
-        """Write the shards, statistics and then the manifest; DataError for what a run refuses."""
+    def write(self, folder: Path, refuse: Refuse = fail) -> None:
+        """Write the shards, statistics and then the manifest; refuse what a run cannot use."""
         result = run_pipeline(
             self.table.parts,
             partial(write_part, options=self.options, output_dir=str(folder)),
@@ -46,19 +46,20 @@ class TableJob:
             folder=folder,
             flags=self.settings.beam_options,
         )
-        outcome = self.outcome(result, folder)
+        outcome = TableOutcome(
+            job=self,
+            options=self.options,
+            settings=self.settings,
+            result=result,
+            folder=folder,
+            refuse=refuse,
+        )
         outcome.check_values()
         outcome.check_share()
         outcome.check_rows()
         outcome.check_splits()
         outcome.check_label()
         outcome.describe_table()
-
-    def outcome(self, result: Json, folder: Path) -> "TableOutcome":
-        """Return the outcome of parts that were written to a folder."""
-        return TableOutcome(
-            job=self, options=self.options, settings=self.settings, result=result, folder=folder
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +79,13 @@ class TableOutcome(Outcome):
             return
         counted = [v for v, count in values.items() if count > 1 or schema.negative is None]
         if len(counted) > 2:  # noqa: PLR2004
-            raise DataError(
-                f"{schema.label.name} has {len(values)} values, and a Binary label two:"
-                f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
-                " others are negative with is_one_against_rest=True"
+            self.refuse(
+                DataError(
+                    f"{schema.label.name} has {len(values)} values, and a Binary label two:"
+                    f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
+                    " others are negative with is_one_against_rest=True",
+                    about=schema.label.name,
+                )
             )
 
     def check_rows(self) -> None:
@@ -98,11 +102,7 @@ class TableOutcome(Outcome):
             raise DataError(_no_rows_message(self.result["tally"], rows, self.options))
 
     def describe_table(self) -> None:
-        """Write the files that describe the examples, the manifest last.
-
-        Raises:
-            DataError: there are anomalies that block.
-        """
+        """Write the files that describe the examples, the manifest last."""
         self._warn()
         job = self.job
         self.describe(
@@ -119,7 +119,8 @@ class TableOutcome(Outcome):
     def _unused(self) -> Json | None:
         """Write the names of the files that no row uses; return the manifest's entry."""
         pictures = self.job.pictures
-        if pictures is None or self.settings.max_examples or not pictures.unused:
+        is_limited = 0 < self.settings.max_examples <= self.rows["read"]
+        if pictures is None or is_limited or not pictures.unused:
             return None
         lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
         (self.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -130,7 +131,7 @@ class TableOutcome(Outcome):
         """Log how many rows are left out and why, and which split lacks a class."""
         rows, label = self.rows, self.options.schema.label
         if self.num_bad:
-            worst = quarantine.worst_columns(self.result, self.folder)
+            worst = quarantine.worst_columns(quarantine.manifest_entry(self.result), self.folder)
             logger.warning("%d of %d rows were quarantined: %s", self.num_bad, rows["read"], worst)
         if count := rows.get("repeated_headers"):
             logger.warning("%d rows repeat the header of their file and are left out", count)

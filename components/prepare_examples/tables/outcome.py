@@ -1,4 +1,4 @@
-"""The outcome of preparing a table or records: the checks that a run and a trial make of it.
+"""The outcome of preparing a table or records, and the checks of it.
 
 No split is empty, the label can be learned, and few rows are bad.
 """
@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, Refuse
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
     Manifest,
@@ -32,13 +32,15 @@ MOST_SHOWN = 5  # values of a label in an error
 class Outcome:
     """Files that parts have written to a folder, and the merged results of the parts.
 
-    The checks raise DataError for what a run refuses. `what` names the rows.
+    The checks refuse what a run cannot use, or raise DataError where there is nothing to describe.
+    `what` names the rows.
     """
 
     options: PartOptions
     settings: PrepareOptions
     result: Json
     folder: Path
+    refuse: Refuse
     what: str = "rows"
 
     @cached_property
@@ -52,20 +54,19 @@ class Outcome:
         return sum(self.result["tally"]["quarantined"].values())
 
     @property
-    def is_above_share(self) -> bool:
-        """True if more rows are bad than max_quarantine allows."""
-        return quarantine.is_above(self.result, self.settings.max_quarantine)
-
-    @property
     def rows(self) -> Json:
         """The manifest's numbers of rows: those read, and what became of them."""
         return row_counts(self.result["tally"])
 
     def check_share(self) -> None:
         """Check that no more rows are bad than max_quarantine allows."""
-        max_share = self.settings.max_quarantine
         quarantine.check_share(
-            self.result, self.folder, max_share=max_share, what=self.what, explained=explained
+            self.result,
+            self.folder,
+            max_share=self.settings.max_quarantine,
+            refuse=self.refuse,
+            what=self.what,
+            explained=explained,
         )
 
     def check_splits(self) -> None:
@@ -92,9 +93,10 @@ class Outcome:
         by_split = {split: features[label.name] for split, features in statistics.items()}
         train = by_split["train"]
         if isinstance(label, Multilabel) and not train["num_unique"]:
-            raise DataError(f"no row of the train split has a label in {label.name}")
+            reason = f"no row of the train split has a label in {label.name}"
+            self.refuse(DataError(reason, about=label.name))
         if not isinstance(label, Multilabel) and train["num_unique"] == 1:
-            raise DataError(self._single_value(*train["top_values"][0]))
+            self.refuse(DataError(self._single_value(*train["top_values"][0]), about=label.name))
         if not isinstance(label, Classes | Multilabel) or label.values:
             return
         known = {value for value, _ in train["top_values"]}
@@ -102,11 +104,12 @@ class Outcome:
             new = [(value, count) for value, count in feature["top_values"] if value not in known]
             if new:
                 value, count = new[0]
-                raise DataError(
+                reason = (
                     f"{label.name} is {value!r} in {count:,} rows of the {split} split, but in none"
                     " of the train split, from which the model learns its classes; use more rows of"
                     " it, remove them, or declare the label with values=(…)"
                 )
+                self.refuse(DataError(reason, about=label.name))
 
     def _single_value(self, value: Any, count: int) -> str:
         """Return the error for a label with one value in the train split, perhaps by mistake."""
@@ -147,11 +150,7 @@ class Outcome:
         return {split: sorted(values) for split, values in absent.items() if values}
 
     def describe(self, *, sources: Sequence[Json], **facts: Any) -> None:
-        """Write the files that describe the examples, the manifest, with further facts, last.
-
-        Raises:
-            DataError: there are anomalies that block.
-        """
+        """Write the files that describe the examples, the manifest, with further facts, last."""
         options, tally, schema = self.options, self.result["tally"], self.options.schema
         manifest = Manifest(
             workload=schema.workload,
@@ -169,7 +168,9 @@ class Outcome:
         statistics = statistics_of(
             self.result["statistics"], self.splits, workload=schema.workload, names=schema.names
         )
-        finish_dataset(manifest, statistics, self.folder, settings=self.settings)
+        finish_dataset(
+            manifest, statistics, self.folder, settings=self.settings, refuse=self.refuse
+        )
 
 
 def ranked_values(counts: Mapping[str, int]) -> str:

@@ -76,8 +76,7 @@ class OpenedTable:
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
     """Find the files, or fetch the sample; check the headers and plan the parts."""
     opened = open_files(workload, data_dir, options)
-    for path, header in opened.headers.items():
-        columns.check_header(header, schema=opened.schema, file=path)
+    columns.check_headers(opened.headers)
     return make_job(opened, opened.planned(options, max_rows=options.max_examples), options)
 
 

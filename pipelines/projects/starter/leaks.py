@@ -14,7 +14,9 @@ def leaks_of(guesses: Sequence[Guess], label: LabelGuess) -> dict[str, str]:
     has_classes = label.kind in (BINARY, CLASSES)
     target = label.column
     values = codes_of(target.values) if has_classes else target.per_row
-    columns = {name: (guess.column.values, numbers_of(guess)) for name, guess in features.items()}
+    columns = {
+        name: (codes_of(guess.column.values), numbers_of(guess)) for name, guess in features.items()
+    }
     after = "remove it if it is known only afterwards"
     words = find_leaks(columns, values, has_classes=has_classes)
     return {name: f"tells {target.name} {words[name]}: {after}" for name in words}

@@ -1,13 +1,15 @@
-"""`python -m pipelines.projects.trial REFERENCE FILE`: write findings as JSON, one in each line."""
+"""`python -m pipelines.projects.trial REFERENCE FILE [DATA_DIR]`: write findings as lines of JSON.
 
-import argparse
+The file has `train`, `prepare`, `thresholds` and `gate` of a run as JSON; the folder has the
+workload's downloaded data.
+"""
+
 import faulthandler
 import json
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from components.evaluate.gate.options import GateOptions
@@ -15,29 +17,23 @@ from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.steps import Trial
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Try a workload; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m pipelines.projects.trial", description=__doc__)
-    parser.add_argument("reference", help="as of --workload of the trainer")
-    parser.add_argument(
-        "settings", type=Path, help="JSON: train, prepare, thresholds and gate of a run"
-    )
-    parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
-    arguments = parser.parse_args(argv)
+    reference, file, *data_dir = sys.argv[1:]
     # What the user's code prints goes to stderr, also what it does so below Python.
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     faulthandler.register(signal.SIGUSR1)  # to find the line of the user's code that hangs
-    settings = json.loads(arguments.settings.read_text(encoding="utf-8"))
+    settings = json.loads(Path(file).read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder, stdout:
         trial = Trial(
-            arguments.reference,
+            reference=reference,
             train=settings["train"],
             options=PrepareOptions.from_values(settings["prepare"]),
             thresholds=settings["thresholds"],
-            gate=GateOptions.from_json(json.dumps(settings["gate"])),
+            gate=GateOptions.from_values(settings["gate"]),
             folder=Path(folder),
-            data_dir=arguments.data_dir,
+            data_dir="".join(data_dir),
         )
         for finding in trial.findings():
             stdout.write(finding.to_json() + "\n")

@@ -1,6 +1,5 @@
 """The check of a user's workload: what needs none of its code here, the rest in a process."""
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -11,12 +10,12 @@ from pathlib import Path
 
 from components.prepare_examples.settings.patterns import without_dates
 from pipelines.config.run_config import RunConfig
-from pipelines.projects.project import Project, Snapshot, copy_code, project_of
+from pipelines.projects.project import Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.runs import default_run, find_run, in_run_file, try_run_file
-from pipelines.projects.trial.findings import NOT_TRIED, OK, TIMED_OUT, WRONG, Finding
+from pipelines.projects.trial.findings import NOT_TRIED, TIMED_OUT, Finding
 from pipelines.projects.trial.places import with_colons
-from pipelines.projects.user_code import STACKS_SECONDS, UserProcess, running
+from pipelines.projects.user_code import STACKS_SECONDS, running
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, FILE
@@ -40,113 +39,89 @@ def check(
         raise ConfigError(f"{reference} is a workload of Trainyard itself; give one of your own")
     project = project_of(reference)
     if project is None:
-        config = find_run(reference)
-        yield from _try_code(config, None, data_root, timeout_seconds)
+        yield from _try_code(find_run(reference), None, data_root, timeout_seconds)
         return
-    config = default_run(str(project.path), name=project.name)
-    if project.run_file:
-        read, finding = _check_run_file(config, project)
-        yield _localized(finding, project)
-        if read is None:  # without its settings everything else would look wrong, too
-            return
-        config = read
-    if project.requirements:
-        yield _localized(_check_requirements(project.requirements), project)
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder:
-        options = config.prepare_options()
-        data = (*without_dates(options.files), options.schema, options.baseline)
-        # As in a run, the code is a copy, which lacks what a run would leave out.
-        copied = Path(folder, project.name)
-        copy_code(project, copied, data=data)
-        snapshot = Snapshot(copied, project)
-        for finding in _try_code(config, snapshot, data_root, timeout_seconds):
-            yield _localized(finding, project, snapshot)
+        snapshot = Snapshot(Path(folder, project.name), project)
+        for finding in _try_project(snapshot, data_root, timeout_seconds):
+            yield _localized(finding, snapshot)
 
 
-def _check_run_file(config: RunConfig, project: Project) -> tuple[RunConfig | None, Finding]:
-    path = project.run_file
-    assert path is not None
-    try:
-        config, errors = try_run_file(config, path)
-    except ConfigError as error:
-        return None, Finding(name=path.name, state=WRONG, problems=(str(error),))
-    problems = tuple(map(str, errors))
-    detail = "" if problems else f"cluster {config.cluster.strategy}"
-    state = WRONG if problems else OK
-    return config, Finding(name=path.name, state=state, detail=detail, problems=problems)
-
-
-def _check_requirements(path: Path) -> Finding:
-    try:
-        check_requirements(path)
-    except ConfigError as error:
-        return Finding(name=path.name, state=WRONG, problems=(str(error),))
-    return Finding(name=path.name, detail="all installed")
+def _try_project(snapshot: Snapshot, data_root: str, timeout_seconds: float) -> Iterator[Finding]:
+    project = snapshot.project
+    config = default_run(str(project.path), name=project.name)
+    if path := project.run_file:
+        try:
+            config, errors = try_run_file(config, path)
+        except ConfigError as error:  # without its settings everything else would look wrong, too
+            yield Finding.wrong(path.name, str(error))
+            return
+        right = Finding(name=path.name, detail=f"cluster {config.cluster.strategy}")
+        yield Finding.wrong(path.name, *map(str, errors)) if errors else right
+    if path := project.requirements:
+        try:
+            check_requirements(path)
+            yield Finding(name=path.name, detail="all installed")
+        except ConfigError as error:
+            yield Finding.wrong(path.name, str(error))
+    options = config.prepare_options()
+    data = (*without_dates(options.files), options.schema, options.baseline)
+    # As in a run, the code is a copy, which lacks what a run would leave out.
+    copy_code(project, snapshot.folder, data=data)
+    yield from _try_code(config, snapshot, data_root, timeout_seconds)
 
 
 def _try_code(
     config: RunConfig, snapshot: Snapshot | None, data_root: str, timeout_seconds: float
 ) -> Iterator[Finding]:
-    """Yield the findings of the process that runs the user's code, or the project's copy."""
+    """Yield the findings of the process that runs the user's code, or the project's copy.
+
+    The problems have the line of run.yaml of each setting that they name.
+    """
     if remote := [file for file in config.prepare_options().files if paths.is_in_bucket(file)]:
         detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
         yield Finding(name="data", state=NOT_TRIED, detail=detail)
         return
+    run_file = snapshot.project.run_file if snapshot else None
+    folder = str(snapshot.folder) if snapshot else ""
     last = "its start"
-    with _running_trial(config, snapshot, data_root) as trial:
-        try:
-            while line := trial.next_line(timeout_seconds):
-                finding = Finding.from_json(json.loads(line))
-                last = finding.name
-                yield _with_place_in_run_file(finding, config, snapshot)
-            if code := trial.process.wait(STACKS_SECONDS):
-                problem = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
-                yield Finding(name="process", state=WRONG, problems=(problem,))
-        except (TimeoutError, subprocess.TimeoutExpired):
-            position = trial.current_line(str(snapshot.folder) if snapshot else "") or "the process"
-            detail = (
-                f"{position} was still running {timeout_seconds:g} s after {last}; give it more"
-                " time with --timeout, or end the loop if it is one"
-            )
-            yield Finding(name="the rest", state=TIMED_OUT, detail=detail)
-
-
-@contextlib.contextmanager
-def _running_trial(
-    config: RunConfig, snapshot: Snapshot | None, data_root: str
-) -> Iterator[UserProcess]:
     # A file, since the names of thousands of files exceed the 128 KiB of an argument.
     with tempfile.NamedTemporaryFile("w", prefix="trainyard-check-", suffix=".json") as file:
         groups = ("train", "prepare", "thresholds", "gate")
         json.dump({name: getattr(config, name) for name in groups}, file)
         file.flush()
-        command = [MODULE, str(snapshot.folder) if snapshot else config.workload, file.name]
-        if data_root:
-            command += ["--data-dir", f"{data_root}/{config.name}"]
-        with running(command) as trial:
-            yield trial
+        data_dir = [f"{data_root}/{config.name}"] if data_root else []
+        with running([MODULE, folder or config.workload, file.name, *data_dir]) as trial:
+            try:
+                while line := trial.next_line(timeout_seconds):
+                    finding = Finding.from_json(json.loads(line))
+                    last = finding.name
+                    problems = (in_run_file(one, config, run_file) for one in finding.problems)
+                    yield dataclasses.replace(finding, problems=tuple(problems))
+                if code := trial.process.wait(STACKS_SECONDS):
+                    end = f"the process ended with code {code}, after {last}: {trial.last_lines()}"
+                    yield Finding.wrong("process", end)
+            except (TimeoutError, subprocess.TimeoutExpired):
+                position = trial.current_line(folder) or "the process"
+                detail = (
+                    f"{position} was still running {timeout_seconds:g} s after {last}; give it more"
+                    " time with --timeout, or end the loop if it is one"
+                )
+                yield Finding(name="the rest", state=TIMED_OUT, detail=detail)
 
 
-def _with_place_in_run_file(
-    finding: Finding, config: RunConfig, snapshot: Snapshot | None
-) -> Finding:
-    """Return the finding with the line of run.yaml of each setting or other entry that it names."""
-    path = snapshot.project.run_file if snapshot else None
-    problems = tuple(in_run_file(problem, config, path) for problem in finding.problems)
-    return dataclasses.replace(finding, problems=problems)
+def _localized(finding: Finding, snapshot: Snapshot) -> Finding:
+    """Return a finding with the user's files in place of copies, from the current folder."""
+    project = snapshot.project
+    copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
+    above = os.path.relpath(project.path.parent)
+    short = "" if above == "." else f"{above}/"
+    if short.startswith("../.."):
+        short = f"{project.path.parent}/"
 
+    def local(text: str) -> str:
+        text = with_colons(text).replace(copied, str(project.path))
+        return text.replace(f"{project.path.parent}/", short)
 
-def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = None) -> Finding:
-
-    def local(problem: str) -> str:
-        text = with_colons(problem)
-        if snapshot:
-            copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
-            text = text.replace(copied, str(project.path))
-        above = str(project.path.parent)
-        folder = os.path.relpath(above)
-        short = "" if folder == "." else f"{folder}/"
-        return text.replace(f"{above}/", short) if not short.startswith("../..") else text
-
-    detail = local(finding.detail) if finding.state == TIMED_OUT else finding.detail
-    return dataclasses.replace(finding, problems=tuple(map(local, finding.problems)), detail=detail)
+    problems = tuple(map(local, finding.problems))
+    return dataclasses.replace(finding, problems=problems, detail=local(finding.detail))

@@ -30,9 +30,10 @@ class Finding:
         """Return the finding that `to_json` has written."""
         return cls(**{**content, "problems": tuple(content["problems"])})
 
-
-class NotTriedError(Exception):
-    """Something that a run can do, but not a check."""
+    @classmethod
+    def wrong(cls, name: str, *problems: str) -> "Finding":
+        """Return the finding of mistakes."""
+        return cls(name=name, state=WRONG, problems=problems)
 
 
 class ProblemsError(Exception):

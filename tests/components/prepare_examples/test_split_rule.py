@@ -237,7 +237,7 @@ def test_records_of_a_group_are_in_one_split(run, records):
             {"by": "part", "test": "z"},
             "the test split would be empty: the split is by part: test z",
         ),
-        ({"by": "prat", "test": "z"}, "the column 'prat' is missing.*did you mean 'part'"),
+        ({"by": "prat", "test": "z"}, "the column 'prat' is not in .*did you mean 'part'"),
         ({"by": "files", "test": "none.csv"}, "none.csv matches no file"),
     ],
 )

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.settings.options import PrepareOptions
+from pipelines.projects.trial.data import Prepared, prepare_some
 from pipelines.projects.trial.findings import OK, Finding
 from pipelines.projects.trial.steps import Trial
 from tests.support.processes.everything import EVERYTHING
 from trainer import Json
+from trainer.workloads import load_workload
 from vertex_local.tests.support.forks import forks_with
 
 TIMEOUT_SECONDS = 90
@@ -37,12 +39,20 @@ def try_folder(
     return {one.name: one for one in found}
 
 
+def prepared_by(own: Path, options: PrepareOptions, folder: Path) -> Prepared:
+    """Prepare the examples of a workload in a folder as a check does."""
+    workload = load_workload(str(own))
+    return prepare_some(str(own), workload, options=options, folder=folder, data_dir=str(own))
+
+
 def try_data(
     own: Path, options: PrepareOptions, folder: Path, *, gate: Json | None = None
 ) -> Finding:
     """Try only the declaration and the data of a workload; `folder` is an empty one."""
     judged = GateOptions.from_json(json.dumps(gate or {}))
-    findings = Trial(str(own), train={}, options=options, folder=folder, gate=judged).findings()
+    findings = Trial(
+        reference=str(own), train={}, options=options, folder=folder, gate=judged
+    ).findings()
     declaration = next(findings)
     assert declaration.state == OK, declaration.problems
     return next(findings)

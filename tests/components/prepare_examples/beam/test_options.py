@@ -26,7 +26,7 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
 
     caplog.set_level(logging.INFO)
     with pytest.raises(SystemExit) as ended, errors_in_one_line():
-        run_pipeline([1], work, lambda _: {}, flags=(), folder=tmp_path)
+        run_pipeline([1, 2, 3, 4], work, lambda _: {}, flags=(), folder=tmp_path)
 
     said = str(ended.value.code)
     assert said.startswith("error: ")
@@ -50,14 +50,15 @@ def test_processes_help_the_workers_of_this_process(flags, expected):
     assert num_processes(flags) == expected
 
 
-@pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)])
-def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags):
+@pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)], ids=["default", "three"])
+@pytest.mark.parametrize("elements", [[3, 1, 2], [3, 1, 2, 4]], ids=["without Beam", "with Beam"])
+def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags, elements):
     here = run_pipeline(
-        [3, 1, 2], one_with_pid, pids_of, flags=flags, folder=tmp_path, in_processes=False
+        elements, one_with_pid, pids_of, flags=flags, folder=tmp_path, in_processes=False
     )
-    found = run_pipeline([3, 1, 2], one_with_pid, pids_of, flags=flags, folder=tmp_path)
-    assert here == {"numbers": [1, 2, 3], "pids": [str(os.getpid())]}
-    assert found["numbers"] == [1, 2, 3]
+    found = run_pipeline(elements, one_with_pid, pids_of, flags=flags, folder=tmp_path)
+    assert here == {"numbers": sorted(elements), "pids": [str(os.getpid())]}
+    assert found["numbers"] == sorted(elements)
     assert str(os.getpid()) not in found["pids"]
 
 

@@ -9,16 +9,13 @@ import pytest
 import tensorflow as tf
 
 from components.prepare_examples.prepare import prepare
-from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
 from pipelines.projects.starter.__main__ import main
-from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.records import sample_records
 from tests.support.data.cases import forms, images, parquet, records, tables
 from tests.support.data.cases.case import Case, Result
 from tests.support.data.trials import try_data
-from trainer.workloads import Records, load_workload
+from trainer.workloads import load_workload
 
 GROUPS = (tables, parquet, records, images, forms)
 CASES = {name: case for group in GROUPS for name, case in group.CASES.items()}
@@ -69,11 +66,6 @@ def test_no_case_is_lost():
 def checked(own: Path, options: PrepareOptions, folder: Path) -> str:
     """Return the check's detail or problems on the data."""
     (folder / "trial").mkdir()
-    workload = load_workload(str(own))
-    if isinstance(workload, Records):
-        paths = find_files(list(options.files))
-        sample = sample_records(workload, paths, options, folder / "trial", Places(None))
-        return "\n".join(sample.problems) or sample.detail
     data = try_data(own, options, folder / "trial")
     return "\n".join(data.problems) or data.detail
 

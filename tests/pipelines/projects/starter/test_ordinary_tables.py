@@ -27,8 +27,6 @@ from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
 from pipelines.projects.starter.folder import Start, write_folder
 from pipelines.projects.starter.tables import start_table
-from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.tables import sample_table
 from tests.support.data.ordinary_tables import (
     AMOUNT,
     DATES,
@@ -45,6 +43,7 @@ from tests.support.data.ordinary_tables import (
     write_table,
 )
 from tests.support.data.prepared import quarantined
+from tests.support.data.trials import prepared_by
 from trainer.serving.http.bodies import parse_instances
 from trainer.workloads import Number, Text, Timestamp, Workload, load_workload
 from trainer.workloads.description import describe, read_description
@@ -99,7 +98,7 @@ def test_what_new_writes_is_read_alike_by_check_run_and_requests(columns, label,
         workload = load_workload(str(folder / "own"))
         check_columns(workload, start, columns)
         options = find_run(str(folder / "own")).prepare_options()
-        problems = checked(workload, options, folder / "check")
+        problems = prepared_by(folder / "own", options, folder / "check").errors
         refusal = run(folder / "own", dataclasses.replace(options, files=(second,)), folder / "run")
         assert bool(problems) == bool(refusal), (problems, refusal)
         if refusal:
@@ -128,12 +127,6 @@ def check_columns(workload: Workload, start: Start, columns: list[Column]) -> No
         said = rf"(.*, )?\s*{re.escape(column.name.strip())}\s*(, .*)?: "
         is_said = any(re.match(said, note) for note in start.notes)
         assert column.name in features or is_said, (column, start.notes)
-
-
-def checked(workload: Workload, options: PrepareOptions, folder: Path) -> list[str]:
-    """Return the problems that the check names; its examples are in the folder then."""
-    folder.mkdir()
-    return sample_table(workload, folder, options, folder, Places(None)).problems
 
 
 def run(own: Path, options: PrepareOptions, folder: Path) -> str:

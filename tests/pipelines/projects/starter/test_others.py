@@ -20,11 +20,9 @@ from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
-from pipelines.projects.trial.places import Places
-from pipelines.projects.trial.records import sample_records
 from tests.support.data.cases.records import example, records_of, sequence
 from tests.support.data.class_folders import save_images
-from tests.support.data.trials import try_folder
+from tests.support.data.trials import prepared_by, try_folder
 from tests.support.processes.user_code import forked
 from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
 from trainer.workloads.description import describe, read_description
@@ -268,11 +266,9 @@ def test_records_whose_first_length_looks_like_gzip_are_read(tmp_path, write):
     assert start.num_examples == 60
     write_folder(tmp_path / "own", start)
     options = find_run(str(tmp_path / "own")).prepare_options()
-    (tmp_path / "trial").mkdir()
-    workload = load_workload(str(tmp_path / "own"))
-    sample = sample_records(workload, [str(path)], options, tmp_path / "trial", Places(None))
-    assert sample.problems == []
-    assert sample.detail.startswith("all 60 records")
+    prepared = prepared_by(tmp_path / "own", options, tmp_path / "trial")
+    assert prepared.errors == []
+    assert prepared.manifest["rows"]["read"] == 60
 
 
 def test_what_is_no_record_is_named(tmp_path, write):

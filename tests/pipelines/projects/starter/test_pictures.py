@@ -117,8 +117,8 @@ def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path)
     findings = try_folder(tmp_path / "own", photos, prepare={"files": files})
     assert {one.state for one in findings.values()} == {"ok"}
     detail = findings["data"].detail
-    assert detail.startswith("all 62 rows of 1 file read, 3 bad, such as ")
-    assert "1 repeat another one" in detail
+    assert detail.startswith("all 62 rows: 58 examples, 3 quarantined")
+    assert "1 that repeat another one" in detail
     assert all(words in detail for words in unused)
 
 

@@ -57,6 +57,6 @@ class Case:
     says: tuple[str, ...] = ()
     declares: tuple[str, ...] = ()
     refused: bool = False
-    checked: str = "0 bad"
+    checked: str = "0 quarantined"
     facts: Callable[[Result], bool] = lambda _: True
     same_as: str = ""

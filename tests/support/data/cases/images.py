@@ -33,7 +33,7 @@ CASES = {
             "2 rows have a picture that another row has with other values",
             "2 files are named by no row",
         ),
-        checked="5 bad",
+        checked="5 quarantined",
         facts=lambda result: (
             result.rows["read"] == 122
             and result.rows["quarantined"] == 5

@@ -85,7 +85,7 @@ CASES = {
         parquet_of(x=[float("inf") if row == 40 else row / 7 for row in range(NUM_ROWS)]),
         A,
         says=("x: read as",),
-        checked="1 bad, such as .*row 41: ",
+        checked="1 quarantined .*row 41: ",
         facts=lambda result: result.rows["quarantined"] == 1,
     ),
 }

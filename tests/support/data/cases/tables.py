@@ -88,7 +88,7 @@ CASES = {
     "missing_labels": Case(
         csv_of(columns(age=AGES, y=lambda row: "" if row % 20 == 0 else "ab"[row % 2])),
         A,
-        checked="0 bad, 6 without a label",
+        checked="0 quarantined, 6 without a label",
         facts=lambda result: result.rows["unlabelled"] == 6,
     ),
     "empty_multilabels": Case(
@@ -175,7 +175,7 @@ CASES = {
         _joined,
         A,
         says=("2 rows repeat the header",),
-        checked="2 repeat the header",
+        checked="2 that repeat the header",
         facts=lambda result: result.rows["repeated_headers"] == 2 and result.values("y") == {0, 1},
     ),
     "blanks_after_commas": Case(

@@ -1,0 +1,153 @@
+"""The data of a trial: some examples as a run prepares them, or all if it would refuse those."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from components.evaluate.folds import folds_note, num_folds
+from components.evaluate.gate.leaks import train_columns
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.telling import Floats
+from components.evaluate.gate.undefined import NEEDED_CLASSES, absent_classes
+from components.prepare_examples import declarations
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.publish import MANIFEST
+from components.prepare_examples.prepare import notes, prepare, read_manifest
+from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.tables.reading.encodings import explained
+from components.shared.text.value_text import first_of
+from pipelines.projects.leaks import AFTER, find_leaks
+from trainer import Json
+from trainer.workloads import Image, Regression, Workload
+
+MOST_EXAMPLES = {declarations.TABLE: 20_000, declarations.RECORDS: 2_000}  # in a second
+MOST_PICTURES = 200  # decoded in a few seconds
+FEW_EXAMPLES = 100  # one example is a hundredth of the accuracy
+NUM_SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Examples in a folder, unless nothing can be used, and what a run would refuse.
+
+    `is_whole` is True if a run would use the same ones.
+    """
+
+    folder: Path
+    is_whole: bool
+    errors: list[DataError]
+
+    @property
+    def is_usable(self) -> bool:
+        """True if there are examples."""
+        return (self.folder / MANIFEST).exists()
+
+    @property
+    def manifest(self) -> Json:
+        """The manifest of the examples."""
+        return read_manifest(self.folder)
+
+
+def prepare_some(
+    reference: str, workload: Workload, *, options: PrepareOptions, folder: Path, data_dir: str
+) -> Prepared:
+    """Prepare the first examples, or all that a run uses if it would refuse the first ones."""
+    options = _without_service(options)
+    has_pictures = any(isinstance(feature, Image) for feature in getattr(workload, "used", ()))
+    kind = declarations.kind_of(workload)
+    most = MOST_PICTURES if has_pictures else MOST_EXAMPLES.get(kind, MOST_PICTURES)
+
+    def prepared(chosen: PrepareOptions, *, is_whole: bool) -> Prepared:
+        errors: list[DataError] = []
+        try:
+            prepare(
+                reference,
+                output_dir=folder,
+                data_dir=data_dir,
+                options=chosen,
+                refuse=errors.append,
+            )
+        except DataError as error:
+            errors = errors or [error]  # the others are the reason
+        return Prepared(folder=folder, is_whole=is_whole, errors=errors)
+
+    if 0 < options.max_examples <= most:
+        return prepared(options, is_whole=True)
+    some = prepared(replace(options, max_examples=most), is_whole=False)
+    if some.is_usable and _num_read(some.manifest) < most:
+        return replace(some, is_whole=True)
+    return prepared(options, is_whole=True) if some.errors else some
+
+
+def describe(prepared: Prepared, workload: Workload, gate: GateOptions) -> str:
+    """Return in words what was read, what may be wrong with it, and what judges the model."""
+    manifest = prepared.manifest
+    lines = notes(manifest) if "rows" in manifest else [f"{_num_read(manifest):,} examples"]
+    lines[0] = f"{'all' if prepared.is_whole else 'the first'} {lines[0]}"
+    if (bad := manifest.get("quarantine", {})).get("files"):
+        lines.insert(1, f"bad: {quarantine.worst_columns(bad, prepared.folder, explained)}")
+    lines += _leaks(prepared.folder, workload)
+    if prepared.is_whole:
+        lines += [
+            f"the {split} split has no {', '.join(map(repr, names))}"
+            for split, names in absent_classes(prepared.folder, workload.label).items()
+        ]
+        lines += _judges(manifest, gate)
+    return "; ".join(lines)
+
+
+def undefined_metric(
+    prepared: Prepared, workload: Workload, gate: GateOptions, thresholds: Json
+) -> str:
+    """Return a problem if the verdict needs a class that the test split lacks, else ""."""
+    from trainer.metrics.resampling import comparable
+
+    label = workload.label
+    absent = absent_classes(prepared.folder, label).get("test") if prepared.is_whole else None
+    if not absent or num_folds(prepared.manifest, gate):
+        return ""
+    metric = gate.metric or comparable(label, len(workload.labels))[0]
+    needed = [name for name in {metric: 0, **thresholds} if name in NEEDED_CLASSES]
+    if not needed:
+        return ""
+    return (
+        f"the test split has no example of the class {absent[0]!r} of {label.column!r}, so"
+        f" {' and '.join(needed)} cannot be measured and no model passes; use more examples, other"
+        " ratios of the splits, or another gate.metric"
+    )
+
+
+def _without_service(options: PrepareOptions) -> PrepareOptions:
+    """Return the options of one file for each split, without what only a service has."""
+    baseline = "" if options.baseline == PREVIOUS else options.baseline
+    options = replace(options, num_shards={"train": 1}, compression="none", baseline=baseline)
+    if options.source != "bigquery":
+        return options
+    return replace(options, source="files", project="", limit=0, dates=(), window="")
+
+
+def _num_read(manifest: Json) -> int:
+    num_examples = sum(split["num_examples"] for split in manifest["splits"].values())
+    return int(manifest["rows"]["read"] if "rows" in manifest else num_examples)
+
+
+def _judges(manifest: Json, gate: GateOptions) -> Iterator[str]:
+    """Yield that folds judge, or that a small test split tells only large differences."""
+    num_test = manifest["splits"]["test"]["num_examples"]
+    if note := folds_note(manifest, gate):
+        yield note
+    elif num_test < FEW_EXAMPLES:
+        yield f"{num_test} test examples cannot tell small differences between models"
+
+
+def _leaks(folder: Path, workload: Workload) -> list[str]:
+    """Return in words which columns tell the label, alone or together."""
+    label = workload.label
+    columns, labels = train_columns(str(folder), workload)
+    values: dict[str, tuple[Floats, Floats]] = {}
+    for column in columns:  # of the parts of a time, the first one
+        values.setdefault(column.name, (column.codes, column.numbers))
+    leaks = find_leaks(values, labels, has_classes=not isinstance(label, Regression))
+    told = [f"{name} tells {label.column} {words}" for name, words in leaks.items()]
+    return [f"{first_of(told, NUM_SHOWN)}: {AFTER}"] if told else []
