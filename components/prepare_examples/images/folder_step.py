@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,6 @@ from components.prepare_examples.tfrecords.shards import (
     limit_splits,
     plan_shards,
 )
-from trainer import Json
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.split import FILES
@@ -79,7 +79,10 @@ class FolderJob:
         num_bad = sum(result["tally"]["quarantined"].values())
         if num_bad:
             logger.warning("%d images were quarantined", num_bad)
-        _check_classes(result, self.folder.classes, refuse)
+        if not settings.max_examples:
+            counts = dict(result["statistics"]["train"]["features"]["label"]["top_values"])
+            if absent := _absent(self.folder.classes, counts):
+                refuse(absent)
         is_verified = not settings.files and not settings.trust_files
         manifest = Manifest(
             workload=self.workload,
@@ -105,6 +108,11 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
     folder = read_images(workload, root, options)
+    if len(folder.classes) < 2:  # noqa: PLR2004
+        raise DataError(
+            f"{root} has only one class folder, {folder.classes[0]!r}; a classifier needs at least"
+            " two"
+        )
     shard_options = options_of(workload, folder)
     height, width = shard_options.decoding.size
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
@@ -114,6 +122,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
                 f"the {name} split would be empty: none of the {folder.num_files:,} files of"
                 f" {root} is in it; use more images, or other ratios"
             )
+    if absent := _absent(folder.classes, {file.label for file in folder.files["train"]}):
+        raise absent
     splits = limit_splits(splits, options.max_examples)
     num_shards = {
         name: options.planned_shards((rows.stop - rows.start) * height * width * 3, split=name)
@@ -196,18 +206,12 @@ def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
     return offsets
 
 
-def _check_classes(result: Json, classes: tuple[str, ...], refuse: Refuse) -> None:
-    """Check that the train split has images of each class, and that there are two."""
-    if len(classes) < 2:  # noqa: PLR2004
-        raise DataError(
-            f"there is only one class folder, {classes[0]!r}; a classifier needs at least two"
-        )
-    counts = dict(map(tuple, result["statistics"]["train"]["features"]["label"]["top_values"]))
-    missing = [name for number, name in enumerate(classes) if not counts.get(number)]
-    if missing:
-        refuse(
-            DataError(
-                f"the class {missing[0]!r} has no image in the train split; add images to its"
-                " folder, or remove it"
-            )
-        )
+def _absent(classes: Sequence[str], present: Collection[int]) -> DataError | None:
+    """Return an error for the first class without an image in the train split."""
+    absent = [name for number, name in enumerate(classes) if number not in present]
+    if not absent:
+        return None
+    return DataError(
+        f"the class {absent[0]!r} has no image in the train split; add images to its folder, or"
+        " remove it"
+    )

@@ -3,10 +3,8 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from components.prepare_examples.parts import Part, as_parts
-from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.tables.reading.files import (
     CSV,
     STREAM,
@@ -58,7 +56,8 @@ def plan_table(
     """Split the input into `num_shards` parts of about equal work, at the ends of records.
 
     A stream cannot be split: where one covers several parts, a single part writes the files of all
-    of them, distributing the rows evenly. With `max_rows` only the first rows are used, as many.
+    of them, distributing the rows evenly. With `max_rows` only the first rows are used, as many;
+    files behind them are not read.
 
     `columns` are the schema's names of each file's columns; `digest` returns the SHA-256 of a file
     that the plan does not need to read.
@@ -66,6 +65,8 @@ def plan_table(
     planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
     digests = {}
     for file in files:
+        if planner.is_full:
+            continue
         if file.kind == CSV:
             digests[file.path] = planner.add_csv(file, columns[file.path])
             continue
@@ -85,9 +86,12 @@ class _Planner:
         self._rows_left = rows_left
         self.num_rows: int | None = 0
 
+    @property
+    def is_full(self) -> bool:
+        """True if no more rows are to be used."""
+        return self._rows_left == 0
+
     def add_csv(self, file: TableFile, columns: Sequence[str]) -> str:
-        if self._rows_left == 0:
-            return sha256_of(Path(file.path))
         first, last = self._part_at(0), self._part_at(file.weight - 1)
         # The first position of each part.
         starts = (

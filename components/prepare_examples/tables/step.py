@@ -53,16 +53,6 @@ class OpenedTable:
             return None
         return match_rows(self.files, self.columns, self.schema, self.pictures)
 
-    def planned(self, options: PrepareOptions, *, max_rows: int) -> TablePlan:
-        """Return the plan of all rows, or of the first `max_rows`."""
-        return plan_table(
-            self.files,
-            columns=self.columns,
-            num_shards=self.num_shards(options),
-            digest=lambda file: sha256_of(Path(file.path)),
-            max_rows=max_rows,
-        )
-
     def num_shards(self, options: PrepareOptions) -> int:
         """Return the number of files of each split."""
         num_bytes = sum(file.weight for file in self.files)
@@ -75,12 +65,19 @@ class OpenedTable:
 
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
     """Find the files, or fetch the sample; check the headers and plan the parts."""
-    opened = open_files(workload, data_dir, options)
+    opened = _open_files(workload, data_dir, options)
     columns.check_headers(opened.headers)
-    return make_job(opened, opened.planned(options, max_rows=options.max_examples), options)
+    table = plan_table(
+        opened.files,
+        columns=opened.columns,
+        num_shards=opened.num_shards(options),
+        digest=lambda file: sha256_of(Path(file.path)),
+        max_rows=options.max_examples,
+    )
+    return _make_job(opened, table, options)
 
 
-def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> OpenedTable:
+def _open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> OpenedTable:
     """Find the files, or fetch the sample, and read their headers."""
     schema, split = _schema(workload, options)
     period = period_of(schema, options)
@@ -114,7 +111,7 @@ def open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> O
     )
 
 
-def make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> TableJob:
+def _make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> TableJob:
     """Return the job of writing the planned rows.
 
     Raises:

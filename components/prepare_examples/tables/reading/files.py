@@ -139,8 +139,8 @@ def open_records(path: str, kind: str, start: int) -> IO[bytes]:
 def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
     """Read a plain CSV file once, for its digest and a cut at or after each target offset.
 
-    The offsets are in ascending order. The last cut is made after `max_rows` records, or at the
-    file's end.
+    The offsets are in ascending order. The last cut is made after `max_rows` records, behind which
+    only the digest is computed, or at the file's end.
     """
     digest, finder = hashlib.sha256(), RecordFinder()
     waiting = [target for target in targets if target > file.data_start]
@@ -151,16 +151,18 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
         while chunk := content.read(BLOCK_BYTES):
             digested.result()  # or the file would collect in memory
             digested = beside.submit(digest.update, chunk)
+            if end:
+                continue
             ends = finder.ends(chunk)
             while waiting and len(ends) and waiting[0] <= offset + int(ends[-1]) + 1:
                 position = int(ends.searchsorted(waiting[0] - offset - 1))
                 cuts.append(Cut(offset + int(ends[position]) + 1, num_rows + position + 1))
                 waiting = [target for target in waiting if target > cuts[-1].offset]
-            if max_rows is not None and end is None and num_rows + len(ends) >= max_rows:
+            if max_rows is not None and num_rows + len(ends) >= max_rows:
                 end = Cut(offset + int(ends[max_rows - num_rows - 1]) + 1, max_rows)
             num_rows += len(ends)
             offset += len(chunk)
-    if finder.is_quoted:
+    if finder.is_quoted and not end:
         raise DataError(f"{file.path}, row {num_rows + 1}: a quote is never closed")
     last = end or Cut(offset, num_rows + int(finder.has_rest()))
     kept = [cut for cut in cuts if cut.offset < last.offset]

@@ -26,7 +26,7 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
 
     caplog.set_level(logging.INFO)
     with pytest.raises(SystemExit) as ended, errors_in_one_line():
-        run_pipeline([1, 2, 3, 4], work, lambda _: {}, flags=(), folder=tmp_path)
+        run_pipeline([1], work, lambda _: {}, flags=["--direct_num_workers=1"], folder=tmp_path)
 
     said = str(ended.value.code)
     assert said.startswith("error: ")

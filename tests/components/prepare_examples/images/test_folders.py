@@ -306,9 +306,10 @@ def test_settings_of_tables_are_refused(run, flowers):
         run(declare(), flowers, split_key=("a",))
 
 
-def test_a_sample_has_images_of_each_split(run, flowers):
-    counts = run(declare(), flowers, max_examples=20).counts
-    assert (sum(counts), 0 in counts) == (20, False)
+@pytest.mark.parametrize("max_examples", [20, 3], ids=["some", "fewer than classes"])
+def test_a_sample_has_images_of_each_split(run, flowers, max_examples):
+    counts = run(declare(), flowers, max_examples=max_examples).counts
+    assert (sum(counts), 0 in counts) == (max_examples, False)
 
 
 def test_the_fingerprint_changes_with_an_image(tmp_path, run, flowers):

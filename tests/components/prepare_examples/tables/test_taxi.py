@@ -173,7 +173,9 @@ def test_a_limit_takes_the_first_rows_over_all_files(tmp_path, run, taxi_rows, w
     assert "train-00000-of-00004.tfrecord" in prepared.shards
     assert {*prepared.values(TIME)} == {int(row[TIME]) for row in rows[:70]}
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(files[0].read_bytes()))
-    assert run("taxi", tmp_path / "a.csv.gz", files[1], max_examples=30).rows["read"] == 30
+    prepared = run("taxi", tmp_path / "a.csv.gz", files[1], max_examples=30)
+    assert prepared.rows["read"] == 30
+    assert [source["file"] for source in prepared.manifest["sources"]] == ["a.csv.gz"]
 
 
 def test_results_merge_in_any_order():
