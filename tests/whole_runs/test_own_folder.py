@@ -211,7 +211,7 @@ def test_the_page_leads_from_pictures_with_a_table_to_predictions(home):
     make, new, check, run, request, predict = commands[first : first + 6]
     subprocess.run([sys.executable, *make[1:]], cwd=home.folder, check=True)
     home.call(*new[1:])
-    assert "all 240 rows of 1 file read, 0 bad" in home.call(*check[1:])
+    assert "all 240 rows: 240 examples, 0 quarantined" in home.call(*check[1:])
     home.call(*run[1:], "--set", "train.epochs=3", "--set", "gate.baseline=none")
     [value, _] = (one["value"] for one in json.loads(home.call(*request[1:])))
     home.call(*predict[1:])

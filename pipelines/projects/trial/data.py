@@ -1,6 +1,5 @@
 """The data of a trial: some examples as a run prepares them, or all if it would refuse those."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from trainer.workloads import Image, Regression, Workload
 
 MOST_EXAMPLES = {declarations.TABLE: 20_000, declarations.RECORDS: 2_000}  # in a second
 MOST_PICTURES = 200  # decoded in a few seconds
-FEW_EXAMPLES = 100  # one example is a hundredth of the accuracy
 NUM_SHOWN = 3
 
 
@@ -93,7 +91,7 @@ def describe(prepared: Prepared, workload: Workload, gate: GateOptions) -> str:
             f"the {split} split has no {', '.join(map(repr, names))}"
             for split, names in absent_classes(prepared.folder, workload.label).items()
         ]
-        lines += _judges(manifest, gate)
+        lines += filter(None, [folds_note(manifest, gate)])
     return "; ".join(lines)
 
 
@@ -130,15 +128,6 @@ def _without_service(options: PrepareOptions) -> PrepareOptions:
 def _num_read(manifest: Json) -> int:
     num_examples = sum(split["num_examples"] for split in manifest["splits"].values())
     return int(manifest["rows"]["read"] if "rows" in manifest else num_examples)
-
-
-def _judges(manifest: Json, gate: GateOptions) -> Iterator[str]:
-    """Yield that folds judge, or that a small test split tells only large differences."""
-    num_test = manifest["splits"]["test"]["num_examples"]
-    if note := folds_note(manifest, gate):
-        yield note
-    elif num_test < FEW_EXAMPLES:
-        yield f"{num_test} test examples cannot tell small differences between models"
 
 
 def _leaks(folder: Path, workload: Workload) -> list[str]:

@@ -60,25 +60,23 @@ class Trial:
 
     def findings(self) -> Iterator[Finding]:
         """Yield the finding of each step; steps that need a failed one are not tried."""
-        needs: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
-            "declaration": (self._declare, ()),
-            "data": (self._read, ("declaration",)),
-            "model": (self._build, ("declaration", "data")),
-            **({"slices": (self._cut, ("declaration",))} if self.gate.slices else {}),
-            **({"thresholds": (self._judge, ("model",))} if self.thresholds else {}),
-            "training": (self._fit, ("model",)),
-            "predictions": (self._predict, ("training",)),
-        }
-        failed: list[str] = []
-        for name, (step, needed) in needs.items():
-            lacking = [need for need in needed if need in failed]
-            finding = (
-                Finding(name=name, state=NOT_TRIED, detail=f"needs {lacking[0]}")
-                if lacking
-                else self._try(name, step)
-            )
+        steps: list[tuple[str, Callable[[], str], str]] = [
+            ("declaration", self._declare, ""),
+            ("data", self._read, "declaration"),
+            ("model", self._build, "data"),
+            *[("slices", self._cut, "declaration")] * bool(self.gate.slices),
+            *[("thresholds", self._judge, "model")] * bool(self.thresholds),
+            ("training", self._fit, "model"),
+            ("predictions", self._predict, "training"),
+        ]
+        failed = set[str]()
+        for name, step, needed in steps:
+            if needed in failed:
+                finding = Finding(name=name, state=NOT_TRIED, detail=f"needs {needed}")
+            else:
+                finding = self._try(name, step)
             if finding.state != OK and (name != "data" or not self._examples.exists()):
-                failed.append(name)  # wrong examples may be enough for the model
+                failed.add(name)  # wrong examples may be enough for the model
             yield finding
 
     def _try(self, name: str, step: Callable[[], str]) -> Finding:
@@ -156,11 +154,9 @@ class Trial:
             folder=self._examples,
             data_dir=self.data_dir,
         )
-        if prepared.errors:
-            mistakes = [part for error in prepared.errors for part in error.parts or (error,)]
-            raise ProblemsError(
-                *(explain(one, self._places.of_name(one.about)) for one in mistakes)
-            )
+        errors = [part for error in prepared.errors for part in error.parts or (error,)]
+        if errors:
+            raise ProblemsError(*(explain(e, self._places.of_name(e.about)) for e in errors))
         workload = self._job.workload
         if problem := data.undefined_metric(prepared, workload, self.gate, self.thresholds):
             raise ProblemsError(problem)
@@ -176,8 +172,7 @@ class Trial:
         model = FlatModel(build_served_model(workload, config))
         objective = Objective(workload, model, batch_size=config.batch_size)
         objective.check_parts()
-        names = [*objective.metric_names(), *evaluated_names(workload)]
-        self._metrics = list(dict.fromkeys(names))
+        self._metrics = [*dict.fromkeys([*objective.metric_names(), *evaluated_names(workload)])]
         if problems := [*self._scaled_twice(model.keras)]:
             raise ProblemsError(*problems)
         weights = f"{model.keras.count_params():,} weights"
