@@ -29,7 +29,8 @@ def check_leaks(examples_dir: str, workload: Workload, metrics: Mapping[str, flo
     label = workload.label
     has_classes = not isinstance(label, Regression)
     metric = comparable(label, len(workload.labels))[0] if has_classes else "r2"
-    if metrics.get(metric, 0.0) < PERFECT:
+    is_perfect = metrics.get(metric, 0.0) >= PERFECT  # False of NaN, too
+    if not is_perfect:
         return []
     columns, labels = train_columns(examples_dir, workload)
     told = {

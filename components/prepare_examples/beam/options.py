@@ -109,14 +109,13 @@ def run_pipeline(
     with processes.forked(count, key=key):
         processes.start(call, elements, key=key)
         take = partial(_call, partial(processes.result, call, key=key))
-        save = partial(_save_result, finish, str(result))
         if not flags and len(elements) <= (FEW if in_processes else 1):
-            save([(number, take(number, element)) for number, element in enumerate(elements)])
+            outcome = _outcome(finish, [take(*item) for item in enumerate(elements)])
         else:
             options = _without_threads(flags) if in_processes else pipeline_options(flags)
-            _run(elements, take, save, options=options)
-    outcome: Json = json.loads(result.read_text())
-    result.unlink()
+            _run(elements, take, partial(_save_result, finish, str(result)), options=options)
+            outcome = json.loads(result.read_text())
+            result.unlink()
     if "problem" in outcome:
         raise DataError(outcome["problem"])
     return outcome
@@ -194,7 +193,11 @@ def _call(work: Callable[..., Result], *arguments: Any) -> Result | DataError:
 def _save_result(
     finish: Callable[[Iterable[Any]], Json], path: str, results: Iterable[tuple[int, Any]]
 ) -> None:
-    """Write what `finish` returns, or the problem of the first element that has one."""
     ordered = [result for _, result in sorted(results, key=lambda pair: pair[0])]
-    problems = [{"problem": str(result)} for result in ordered if isinstance(result, DataError)]
-    Path(path).write_text(json.dumps(problems[0] if problems else finish(ordered)))
+    Path(path).write_text(json.dumps(_outcome(finish, ordered)))
+
+
+def _outcome(finish: Callable[[Iterable[Any]], Json], results: Sequence[Any]) -> Json:
+    """Return what `finish` returns, or the problem of the first element that has one."""
+    problems = [{"problem": str(result)} for result in results if isinstance(result, DataError)]
+    return problems[0] if problems else finish(results)

@@ -8,7 +8,6 @@ from components.evaluate.gate.leaks import train_columns
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.telling import Floats
 from components.evaluate.gate.undefined import NEEDED_CLASSES, absent_classes
-from components.prepare_examples import declarations
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.publish import MANIFEST
@@ -18,10 +17,10 @@ from components.prepare_examples.tables.reading.encodings import explained
 from components.shared.text.value_text import first_of
 from pipelines.projects.leaks import AFTER, find_leaks
 from trainer import Json
-from trainer.workloads import Image, Regression, Workload
+from trainer.workloads import Image, Records, Regression, Table, Workload
 
-MOST_EXAMPLES = {declarations.TABLE: 20_000, declarations.RECORDS: 2_000}  # in a second
-MOST_PICTURES = 200  # decoded in a few seconds
+# Prepared in a second or two.
+MOST_ROWS, MOST_VALUES, MOST_RECORDS, MOST_PICTURES = 20_000, 1_000_000, 2_000, 200
 NUM_SHOWN = 3
 
 
@@ -52,9 +51,7 @@ def prepare_some(
 ) -> Prepared:
     """Prepare the first examples, or all that a run uses if it would refuse the first ones."""
     options = _without_service(options)
-    has_pictures = any(isinstance(feature, Image) for feature in getattr(workload, "used", ()))
-    kind = declarations.kind_of(workload)
-    most = MOST_PICTURES if has_pictures else MOST_EXAMPLES.get(kind, MOST_PICTURES)
+    most = _most_examples(workload)
 
     def prepared(chosen: PrepareOptions, *, is_whole: bool) -> Prepared:
         errors: list[DataError] = []
@@ -76,6 +73,15 @@ def prepare_some(
     if some.is_usable and _num_read(some.manifest) < most:
         return replace(some, is_whole=True)
     return prepared(options, is_whole=True) if some.errors else some
+
+
+def _most_examples(workload: Workload) -> int:
+    if isinstance(workload, Records):
+        return MOST_RECORDS
+    features = workload.features if isinstance(workload, Table) else ()
+    if not features or any(isinstance(feature, Image) for feature in features):
+        return MOST_PICTURES
+    return max(MOST_ROWS, MOST_VALUES // len(features))
 
 
 def describe(prepared: Prepared, workload: Workload, gate: GateOptions) -> str:

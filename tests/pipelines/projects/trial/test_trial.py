@@ -324,7 +324,7 @@ def test_all_records_decide_if_some_would_be_refused(
             values["x/raw"].float_list.value[0] = at
             values["y"].int64_list.value[0] = last if 50 < at < 120 else 0
             writer.write(example.SerializeToString())
-    monkeypatch.setitem(trial_data.MOST_EXAMPLES, "records", 10)
+    monkeypatch.setattr(trial_data, "MOST_RECORDS", 10)
     options = PrepareOptions(files=(str(records),))
     errors = prepared_by(tmp_path, options, tmp_path / "trial").errors
     assert len(errors) == problems, errors
@@ -352,12 +352,20 @@ def test_features_that_tell_the_label_alone_or_encode_it_are_said(tried, tmp_pat
     assert "hour" not in finding.detail
 
 
+@pytest.fixture
+def some(monkeypatch):
+    """Few rows that are prepared first."""
+    monkeypatch.setattr(trial_data, "MOST_ROWS", 100)
+    monkeypatch.setattr(trial_data, "MOST_VALUES", 100)
+
+
+@pytest.mark.usefixtures("some")
 @pytest.mark.parametrize(
     ("bad", "late", "problem"),
     [
-        (range(1_400), range(0, 30_000, 3), None),
-        (range(1_600), range(0, 30_000, 3), "age: 1,600 of 30,000 rows are bad"),
-        ((), range(29_500, 30_000), None),
+        (range(40), range(0, 1_000, 3), None),
+        (range(60), range(0, 1_000, 3), "age: 60 of 1,000 rows are bad"),
+        ((), range(800, 1_000), None),
         ((), (), "left is 0 in all"),
     ],
     ids=["few bad rows side by side", "many", "a class in the last rows", "one class"],
@@ -365,11 +373,8 @@ def test_features_that_tell_the_label_alone_or_encode_it_are_said(tried, tmp_pat
 def test_all_rows_decide_if_some_would_be_refused(tried, tmp_path, bad, late, problem):
     text = "from trainyard import Binary, Number, Table\n"
     text += "workload = Table([Number('age')], label=Binary('left', positive='yes'))\n"
-    rows = [f"{at % 70},no" for at in range(30_000)]
-    for at in late:
-        rows[at] = f"{at % 70},yes"
-    for at in bad:
-        rows[at] = f"x,{rows[at].partition(',')[2]}"
+    ages = ["x" if at in bad else at % 70 for at in range(1_000)]
+    rows = [f"{age},{'yes' if at in late else 'no'}" for at, age in enumerate(ages)]
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(["age,left", *rows, ""]))
     data = tried(text, path)
