@@ -14,6 +14,7 @@ A file workload.py declares the data, the label and, if it has one of its own, t
 A script or a notebook does what the commands do:
 
     check, run, submit                              a workload; the latter return a Run
+    fit                                             `model.fit` of a script, for `new --script`
     load_workload, WorkloadError                    the object that a workload.py declares
 
 Everything is imported when it is used; declarations import neither TensorFlow nor Keras.
@@ -28,12 +29,15 @@ resolution.install()
 
 if TYPE_CHECKING:
     from trainer.workloads import *  # noqa: F403
+    from trainyard.fitting import fit  # noqa: F401
     from trainyard.runs import Run, RunError, check, run, submit  # noqa: F401
 
 _RUNS = ("Run", "RunError", "check", "run", "submit")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "fit":
+        return importlib.import_module("trainyard.fitting").fit
     if name in _RUNS:
         return getattr(importlib.import_module("trainyard.runs"), name)
     if name.startswith("_") or name not in __dir__():
@@ -42,4 +46,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_RUNS, *importlib.import_module("trainer.workloads").__all__])
+    return sorted(["fit", *_RUNS, *importlib.import_module("trainer.workloads").__all__])

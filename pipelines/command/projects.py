@@ -23,13 +23,13 @@ NEW_TIMEOUT_SECONDS = 1_800
 NEW = f"""\
 Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,
 ranges, dates, keys and the kind of the label are guessed from it, and comments say what was seen.
-The folder runs as it is. Nothing is overwritten; of your code only the script of --keras is run,
-up to its first fit.
+The folder runs as it is. Nothing is overwritten; of your code only the script of --script is
+run, up to its trainyard.fit.
 
   trainyard new churn --table customers.csv --label churned
   trainyard new flowers --images photos/
   trainyard new own --records tfrecords/ --label y
-  trainyard new price --table houses.csv --label price --keras train.py
+  trainyard new price --table houses.csv --script train.py
   trainyard new churn --ci
 
 {exit_codes_text(OK, USAGE)}

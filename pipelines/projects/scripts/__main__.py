@@ -1,8 +1,7 @@
 """`python -m pipelines.projects.scripts SCRIPT FOLDER`: record a script, write the result as JSON.
 
-With --label FOLDER has columns.parquet, the file's columns by their declared names; with --classes
-the script trains on images; with neither on records, and its function is taken. The result is
-FOLDER's result.json.
+FOLDER has columns.parquet, the file's columns by their declared names; or with --classes the
+script trains on images. The result is FOLDER's result.json.
 """
 
 import argparse
@@ -14,19 +13,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
-
-from pipelines.projects.scripts.compare_rows import FileColumn
+from pipelines.projects.scripts.images import write_images
 from pipelines.projects.scripts.record import COLUMNS, RESULT
-from pipelines.projects.scripts.recorder import run_script
+from pipelines.projects.scripts.recorder import Recording, run_script
 from pipelines.projects.scripts.script_text import ScriptFault, read_script
-from pipelines.projects.scripts.stubs import add_stubs
+from pipelines.projects.scripts.tables import write_table
 from pipelines.projects.scripts.written import Written
-from pipelines.projects.scripts.written_function import WrittenFunction
-from pipelines.projects.scripts.written_images import WrittenImages
-from pipelines.projects.scripts.written_table import WrittenTable
 from trainer import Json
+from trainer.errors import first_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,70 +30,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--current", type=Path, required=True, help="folder to run it in")
     parser.add_argument("--label", default="", help="the column to predict")
-    parser.add_argument("--classes", nargs="+", default=(), help="of images")
+    parser.add_argument("--kind", default="", help="of the label")
+    parser.add_argument("--images", type=Path, help="a folder of class folders")
+    parser.add_argument("--classes", default="{}", help="the images of each class, as JSON")
     arguments = parser.parse_args(argv)
     faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
-    path = arguments.script
     os.chdir(arguments.current)
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(arguments.script.parent))
     sys.path.append(str(arguments.current))
-    result = _record(path, arguments.folder, arguments.label, arguments.classes)
+    try:
+        script = read_script(arguments.script)
+        script.check_fit(arguments.label)
+        recording = run_script(script)
+        if recording.fault:
+            raise recording.fault
+        result = _written(recording, arguments)
+    except (ScriptFault, OSError, ValueError) as fault:
+        is_absent = isinstance(fault.__cause__, FileNotFoundError | ModuleNotFoundError)
+        line = getattr(fault, "line", 0)
+        result = {"fault": str(fault), "line": line, "is_absent": is_absent}
     (arguments.folder / RESULT).write_text(json.dumps(result))
     return 0
 
 
-def _record(path: Path, folder: Path, label: str, classes: Sequence[str]) -> Json:
+def _written(recording: Recording, arguments: argparse.Namespace) -> Json:
     try:
-        text = read_script(path)
-    except (ScriptFault, OSError, ValueError) as error:
-        return {"faults": [_as_json(error)]}
-    if absent := add_stubs(text):
-        return {"faults": [_as_json(fault) for fault in absent]}
-    recording = run_script(text)
-    columns = _read_columns(folder / COLUMNS) if label else []
-    target = [column for column in columns if column.name == label]
-    features = [column for column in columns if column.name != label]
-    written: Written
-    reasons = [recording.fault] if recording.fault else []
-    if not reasons and (classes or columns):
-        written = (
-            WrittenImages(text, recording, classes)
-            if classes
-            else WrittenTable(text, recording, features, target[0])
-        )
-        result = written.take_over(folder)
-        # One that trains only as a program has a function that works without its rows.
-        if not written.faults or "__main__" not in text.text:
-            return result
-        reasons = written.faults
-    elif any(text.calls("fit")) and "__main__" not in text.text:
-        no_rows = "it trains while it is executed, which only --table and --images take over"
-        return {"faults": [_as_json(fault) for fault in reasons or [ScriptFault(no_rows)]]}
-    values = classes or [value for column in target for value in column.classes]
-    written = WrittenFunction(
-        text, recording, {column.name: column.is_text for column in features}, values
-    )
-    for fault in reasons if recording.line else ():
-        written.notes.append(f"line {fault.line}: {fault}; so only the function is taken over")
-    return written.take_over(folder)
-
-
-def _as_json(fault: Exception) -> Json:
-    return {"line": getattr(fault, "line", 0), "message": str(fault)}
-
-
-def _read_columns(path: Path) -> list[FileColumn]:
-    table = pq.read_table(path)
-    names = json.loads(table.schema.metadata[b"originals"])
-    columns = []
-    for name in table.column_names:
-        values = table[name].to_pylist()
-        is_text = table.schema.field(name).type == "string"
-        missing = "" if is_text else np.nan
-        known = [missing if value is None else value for value in values]
-        array = np.array(known, dtype=object if is_text else np.float64)
-        columns.append(FileColumn(name, array, names.get(name, name)))
-    return columns
+        written = Written(recording)
+        if arguments.images:
+            classes = json.loads(arguments.classes)
+            return write_images(written, arguments.images, classes, arguments.folder)
+        columns = arguments.folder / COLUMNS
+        return write_table(written, columns, label=arguments.label, kind=arguments.kind)
+    except ScriptFault as fault:
+        fault.line = fault.line or recording.line
+        raise
+    except Exception as error:  # of the user's code, or of Keras
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ScriptFault(reason, line=recording.line) from error
 
 
 if __name__ == "__main__":

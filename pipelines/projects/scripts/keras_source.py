@@ -1,10 +1,9 @@
 """Python source of Keras objects: layers, optimizers, losses, metrics and callbacks."""
 
 import inspect
-import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,29 +11,31 @@ import numpy as np
 
 from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
+from trainer.errors import first_line
 
-# Layers of FeatureSpace, by the public layers that do the same.
-PRIVATE = {"TFDConcat": "keras.layers.Concatenate", "TFDIdentity": "keras.layers.Identity"}
-_MOST_INLINE = 40  # items of a vocabulary in the source; longer ones are in a file
-_STATIC = ("name", "trainable", "dtype", "batch_input_shape", "build_config")
+MOST_INLINE = 40  # items of a list in the source; longer ones are in a file
+ADAPTED = ("vocabulary", "idf_weights", "mean", "variance")
+Made = Mapping[int, tuple[Any, Sequence[Any], Mapping[str, Any]]]
 
 
 class Source:
     """Writer of Keras objects as expressions.
 
     Attributes:
-        own: the names of the script's functions and classes that the expressions use.
         variables: of the script, and of functions around these.
-        values: long lists, such as vocabularies, by the name of a layer: those are in a file.
+        own: the names of the script's functions and classes that the expressions use.
+        values: long lists, such as vocabularies, which are in a file, by their names.
+        learnt: the parts that the script learnt from its data.
     """
 
-    def __init__(self, script: ScriptText, variables: Mapping[str, Any]):
+    def __init__(self, script: ScriptText, variables: Mapping[str, Any], made: Made):
+        self.variables = dict(variables)
         self.own: dict[str, None] = {}
         self.values: dict[str, list[Any]] = {}
-        self.variables = dict(variables)
-        self.script = script
+        self.learnt: dict[str, None] = {}
+        self._script, self._made = script, made
 
-    def of(self, thing: Any) -> str:
+    def of(self, thing: Any) -> str:  # noqa: PLR0911, PLR0912  a case for each type
         """Return the expression of an object, or of a value of a configuration.
 
         Raises:
@@ -42,27 +43,13 @@ class Source:
         """
         if isinstance(thing, np.ndarray | np.generic) or hasattr(thing, "numpy"):
             return self.of(np.asarray(thing).tolist())
-        if thing is None or isinstance(thing, bool | int | str | bytes | float | type(Ellipsis)):
-            return plain(thing)
-        if isinstance(thing, list | tuple | slice | Mapping):
-            return self._of_structure(thing)
-        if callable(getattr(thing, "get_config", None)):
-            return self._of_object(thing)
-        if callable(thing):
-            return self._of_function(thing)
-        raise ScriptFault(f"{type(thing).__name__} {thing!r:.60} cannot be written down")
-
-    def _of_structure(self, thing: Any) -> str:
-        if isinstance(thing, Mapping):
-            return self._of_mapping(thing)
-        if isinstance(thing, slice):
-            return f"slice({', '.join(map(self.of, (thing.start, thing.stop, thing.step)))})"
-        items = ", ".join(map(self.of, thing))
-        is_single = isinstance(thing, tuple) and len(thing) == 1
-        return f"[{items}]" if isinstance(thing, list) else f"({items}{',' * is_single})"
-
-    def _of_mapping(self, content: Mapping[str, Any]) -> str:
-        match content:
+        match thing:
+            case float():
+                return number(thing)
+            case str():
+                return quoted(thing)
+            case None | bool() | int() | bytes():
+                return repr(thing)
             case {"class_name": "__tuple__", "items": items}:
                 return self.of(tuple(items))
             case {"class_name": "__numpy__" | "__tensor__", "config": {"value": value}}:
@@ -70,118 +57,109 @@ class Source:
             case {"class_name": "function", "config": name}:
                 return self._own_name(name)
             case {"class_name": str(), "config": Mapping()}:
-                return self.of(keras.saving.deserialize_keras_object(dict(content)))
-        items = (f"{self.of(key)}: {self.of(value)}" for key, value in content.items())
-        return f"{{{', '.join(items)}}}"
+                return self.of(keras.saving.deserialize_keras_object(dict(thing)))
+            case Mapping():
+                items = (f"{self.of(key)}: {self.of(value)}" for key, value in thing.items())
+                return f"{{{', '.join(items)}}}"
+            case list():
+                return f"[{', '.join(map(self.of, thing))}]"
+            case tuple():
+                return f"({', '.join(map(self.of, thing))}{',' * (len(thing) == 1)})"
+        if callable(getattr(thing, "get_config", None)):
+            return self._of_object(thing)
+        if callable(thing):
+            return self._of_function(thing)
+        raise ScriptFault(f"{type(thing).__name__} {thing!r:.60} cannot be written down")
 
     def _of_object(self, thing: Any) -> str:
         cls = type(thing)
-        if isinstance(thing, keras.Model) and not isinstance(thing, keras.Sequential):
-            raise ScriptFault(f"the model {thing.name} cannot be written as an expression")
         if cls is keras.layers.Lambda:
             return f"keras.layers.Lambda({self._of_function(thing.function)})"
-        if path := PRIVATE.get(cls.__name__) or public_path(cls):
-            return f"{path}({', '.join(self._arguments(thing, cls))})"
-        name = self._own_name(cls.__name__)
         try:
-            return f"{name}({', '.join(self._arguments(thing, cls))})"
-        except NotImplementedError:
-            return f"{name}({self.script.arguments_of(name, self.variables)})"
-
-    def _arguments(self, thing: Any, cls: type) -> list[str]:
-        config = {**config_of(thing), **self._adapted(thing)}
-        names = _parameters(cls)
-        required = {
-            name: _live(thing, name, config) for name in names if names[name] and name in config
-        }
-        defaults = _default_config(cls, required)
-        shown: dict[str, str] = {}
+            config = {**thing.get_config(), **self._adapted(thing)}
+        except NotImplementedError as error:
+            raise ScriptFault(f"{cls.__name__} needs get_config: {first_line(error)}") from error
+        parameters = inspect.signature(cls).parameters
+        required = [n for n, p in parameters.items() if p.default is p.empty and n in config]
+        words = [self._argument(thing, name, config[name]) for name in required]
+        defaults = _default_config(cls, {name: config[name] for name in required})
         for name, value in config.items():
-            if name not in names and name not in _STATIC:
-                continue
+            is_argument = name in parameters or name in ("name", "trainable", "dtype")
+            is_same = name in defaults and _is_same(defaults[name], value)
             # The second metric of a class would have another name, which callbacks look for.
-            is_metric = isinstance(thing, keras.metrics.Metric)
-            is_named = name == "name" and is_automatic(value, cls)
-            if is_named and not is_metric:
-                continue
-            if (
-                not is_named
-                and not names.get(name)
-                and name in defaults
-                and _is_same(defaults[name], value)
-            ):
-                continue
-            shown[name] = self._argument(thing, name, _live(thing, name, config))
-        # As people write: those that are required, by their place.
-        first = list(itertools.takewhile(lambda name: names[name] and name in shown, names))
-        more = [f"{name}={value}" for name, value in shown.items() if name not in first]
-        return [*(shown[name] for name in first), *more]
+            if name == "name" and isinstance(thing, keras.metrics.Metric):
+                is_same = False
+            elif name == "name":
+                is_same = is_same or is_automatic(value, cls)
+            if is_argument and not is_same and name not in required:
+                words.append(f"{name}={self._argument(thing, name, value)}")
+        return f"{public_path(cls) or self._own_name(cls.__name__)}({', '.join(words)})"
+
+    def as_made(self, thing: Any) -> str:
+        """Return the call that made a callback, or a model of a class of the script."""
+        _, arguments, named = self._made[id(thing)]
+        words = (f"{name}={self.of(value)}" for name, value in named.items() if name != "verbose")
+        name = public_path(type(thing)) or self._own_name(type(thing).__name__)
+        return f"{name}({', '.join([*map(self.of, arguments), *words])})"
 
     def _argument(self, thing: Any, name: str, value: Any) -> str:
-        if name in ("vocabulary", "idf_weights") and len(value) > _MOST_INLINE:
-            key = f"{thing.name}.{name}"
-            self.values[key] = np.asarray(value).tolist()
-            return f"VALUES[{quoted(key)}]"
+        if name in ADAPTED and isinstance(value, list | np.ndarray):
+            return self.listed(f"{thing.name}.{name}", np.asarray(value).tolist())
         if name == "dtype" and hasattr(thing, "dtype_policy"):
-            value = thing.dtype_policy.name
+            return quoted(thing.dtype_policy.name)
         return self.of(value)
 
+    def listed(self, key: str, values: Sequence[Any]) -> str:
+        """Return the expression of a list, which is in the file of values if it is long."""
+        if len(values) <= MOST_INLINE:
+            return self.of(values)
+        self.values[key] = [*values]
+        return f"VALUES[{quoted(key)}]"
+
     def _adapted(self, thing: Any) -> dict[str, Any]:
+        """Return arguments for what a layer has learnt."""
         layers = keras.layers
         if isinstance(thing, layers.TextVectorization | layers.StringLookup | layers.IntegerLookup):
             words = list(thing.get_vocabulary(include_special_tokens=False))
             lookup = getattr(thing, "_lookup_layer", thing)
-            has_weights = lookup.output_mode == "tf_idf" and words
-            weights = (
-                {"idf_weights": np.asarray(lookup.idf_weights)[-len(words) :]}
-                if has_weights
-                else {}
-            )
-            return {"vocabulary": words, **weights} if words else {}
-        if isinstance(thing, layers.Normalization) and thing.input_mean is None:
-            if not thing.built:
+            if not words:
                 return {}
-            mean, variance = np.ravel(thing.mean), np.ravel(thing.variance)
-            single = len(mean) == 1
+            self.learnt[f"the {len(words):,} words of {thing.name}"] = None
+            if lookup.output_mode != "tf_idf":
+                return {"vocabulary": words}
             return {
-                "mean": float(mean[0]) if single else mean,
-                "variance": float(variance[0]) if single else variance,
+                "vocabulary": words,
+                "idf_weights": np.asarray(lookup.idf_weights)[-len(words) :],
             }
-        if isinstance(thing, layers.Discretization):
-            return {"num_bins": None} if thing.bin_boundaries is not None else {}
+        if isinstance(thing, layers.Normalization) and thing.built:
+            if thing.input_mean is None:
+                self.learnt[f"means and variances of {thing.name}"] = None
+            ends = {"mean": np.ravel(thing.mean), "variance": np.ravel(thing.variance)}
+            return {name: own if len(own) > 1 else float(own[0]) for name, own in ends.items()}
+        if isinstance(thing, layers.Discretization) and thing.num_bins:
+            self.learnt[f"the bins of {thing.name}"] = None
+            return {"num_bins": None}
         return {}
 
     def _of_function(self, function: Any) -> str:
-        path = public_path(function)
-        if path:
+        if path := public_path(function):
             return path
         name = getattr(function, "__name__", "")
         if name == "<lambda>":
-            return self.script.lambda_source(function)
-        if (
-            closure := inspect.getclosurevars(function).nonlocals
-            if inspect.isfunction(function)
-            else {}
-        ):
-            self.variables |= closure
+            return self._script.lambda_source(function)
+        if inspect.isfunction(function):
+            self.variables |= inspect.getclosurevars(function).nonlocals
         return self._own_name(name)
 
     def definitions(self) -> tuple[list[str], list[str]]:
         """Return the imports and the definitions of the script that the expressions use."""
-        return self.script.definitions(self.own, self.variables, self.of)
+        return self._script.definitions(self.own, self.variables, self.of)
 
     def _own_name(self, name: str) -> str:
-        if not name.isidentifier():
+        if name not in self.variables and not self._script.defines(name):
             raise ScriptFault(f"{name or 'a function without a name'} cannot be written down")
         self.own[name] = None
         return name
-
-
-def plain(value: Any) -> str:
-    """Return a value that has no parts as source."""
-    if isinstance(value, str):
-        return quoted(value)
-    return number(value) if isinstance(value, float) else repr(value)
 
 
 def number(value: float) -> str:
@@ -202,44 +180,15 @@ def public_path(thing: Any) -> str:
     return max(public, key=lambda path: path.startswith("keras.losses"), default="")
 
 
-def config_of(thing: Any) -> dict[str, Any]:
-    """Return an object's configuration; of a layer that has none, its first arguments."""
-    try:
-        return dict(thing.get_config())
-    except NotImplementedError:
-        made = getattr(thing, "_auto_config", None)
-        if made is None:
-            raise
-        return dict(made.config)
-
-
 def is_automatic(name: Any, cls: type) -> bool:
     """Return whether Keras made up a name."""
-    if not isinstance(name, str):
-        return name is None
     snake = keras.src.utils.naming.to_snake_case(cls.__name__)
-    return re.fullmatch(rf"{re.escape(snake)}(_\d+)?", name) is not None
-
-
-def _parameters(cls: Any) -> dict[str, bool]:
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        arg.name: arg.default is inspect.Parameter.empty
-        for arg in inspect.signature(cls).parameters.values()
-        if arg.kind in kinds
-    }
-
-
-def _live(thing: Any, name: str, config: Mapping[str, Any]) -> Any:
-    value = config[name]
-    if isinstance(value, Mapping) and "class_name" in value and name in ("layer", "cell", "cells"):
-        return keras.saving.deserialize_keras_object(dict(value))
-    return value
+    return name is None or re.fullmatch(rf"{re.escape(snake)}(_\d+)?", name) is not None
 
 
 def _default_config(cls: Any, required: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return config_of(cls(**required))
+        return dict(cls.from_config(dict(required)).get_config())
     except Exception:  # whatever a class of the user's own raises
         defaults = {arg.name: arg.default for arg in inspect.signature(cls).parameters.values()}
         return {**keras.layers.Layer().get_config(), **defaults}

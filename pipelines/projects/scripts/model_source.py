@@ -3,6 +3,7 @@
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,31 +34,21 @@ class ModelSource:
             ScriptFault: a layer cannot be written down.
         """
         graph = getattr(model, "_functional", None) or model
-        nodes = _nodes(graph)
-        is_chain = len(inputs) == 1 and all(
-            list(node.input_tensors) == (nodes[at - 1].outputs if at else graph.inputs)
-            for at, node in enumerate(nodes)
-        )
         names = dict(zip(map(id, graph.inputs), inputs, strict=True))
+        by_depth = graph._nodes_by_depth
+        every = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+        nodes = [node for node in every if not any(id(t) in names for t in node.outputs)]
+        uses = Counter(id(node.operation) for node in nodes)
         made: dict[int, str] = {}
         lines: list[str] = []
-        taken = {name for name in inputs if name.isidentifier()}
-        uses = [id(node.operation) for node in nodes]
+        taken = {"inputs", "keras", *inputs}
         for node in nodes:
             operation = node.operation
-            if uses.count(id(operation)) > 1 and id(operation) not in made:
-                layer = _variable(operation.name, taken)
-                lines.append(f"{layer} = {self.layer(operation)}")
-                made[id(operation)] = layer
-            call = self._call(node, names, made)
-            variable = (
-                "x"
-                if is_chain
-                else _variable(f"{operation.name}_x", taken)
-                if id(operation) in made
-                else _variable(operation.name, taken)
-            )
-            lines.append(f"{variable} = {call}")
+            variable = _variable(operation.name, taken)
+            if uses[id(operation)] > 1 and id(operation) not in made:
+                made[id(operation)] = f"{variable}_layer"
+                lines.append(f"{variable}_layer = {self.layer(operation)}")
+            lines.append(f"{variable} = {self._call(node, names, made)}")
             for at, tensor in enumerate(node.outputs):
                 names[id(tensor)] = f"{variable}[{at}]" if len(node.outputs) > 1 else variable
         return lines, self._structure(graph._outputs_struct, names)
@@ -71,8 +62,8 @@ class ModelSource:
             name = "" if is_automatic(layer.name, type(layer)) else f", name={quoted(layer.name)}"
             return f"keras.Sequential([\n{layers}]{name})"
         if not hasattr(layer, "_nodes_by_depth"):
-            return self.subclass(layer)
-        function = re.sub(r"\W", "_", layer.name)
+            return self._source.as_made(layer)
+        function = "make_" + re.sub(r"\W", "_", layer.name)
         inputs = [re.sub(r"\W", "_", tensor.name) for tensor in layer.inputs]
         lines, outputs = self.lines(layer, inputs)
         made = [
@@ -86,51 +77,39 @@ class ModelSource:
         self.functions.append(f"def {function}():\n{body}")
         return f"{function}()"
 
-    def subclass(self, model: Any) -> str:
-        """Return the expression of a model of a class of the script."""
-        name = type(model).__name__
-        self._source.own[name] = None
-        arguments = self._source.script.arguments_of(name, self._source.variables)
-        return f"{name}({arguments})"
-
     def _call(self, node: Any, names: Mapping[int, str], made: Mapping[int, str]) -> str:
-        operation = node.operation
-        arguments = [self._structure(argument, names) for argument in node.arguments.args]
-        # Keras adds training=False itself.
-        keywords = {
-            key: argument
+        operation, kind = node.operation, type(node.operation).__name__
+        if kind == "GetItem":
+            tensor, index = node.arguments.args
+            return f"{names[id(tensor)]}[{_index(index)}]"
+        words = [self._structure(argument, names) for argument in node.arguments.args]
+        words += [
+            f"{key}={self._structure(argument, names)}"
             for key, argument in node.arguments.kwargs.items()
+            # Keras adds training=False itself.
             if argument is not None and (key, argument) != ("training", False)
-        }
-        named = [f"{key}={self._structure(argument, names)}" for key, argument in keywords.items()]
-        if type(operation).__name__ == "TFDCast":
-            return f"keras.ops.cast({arguments[0]}, {quoted(operation.compute_dtype)})"
+        ]
         if isinstance(operation, keras.layers.Layer):
             layer = made.get(id(operation)) or self.layer(operation)
             plain = layer.replace("num_oov_indices=0", "num_oov_indices=1")
-            call = f"{plain}({', '.join([*arguments, *named])})"
+            call = f"{plain}({', '.join(words)})"
             # Without a number for unknown values a lookup fails on a request that has one.
             if plain == layer:
                 return call
             is_number = operation.output_mode == "int"
             return f"keras.ops.maximum({call} - 1, 0)" if is_number else f"{call}[:, 1:]"
-        kind = type(operation).__name__
-        if kind == "GetItem":
-            return f"{arguments[0]}[{_index(node.arguments.args[1])}]"
         snake = keras.src.utils.naming.to_snake_case(kind)
         function = getattr(keras.ops, snake, None)
         if function is None:
             raise ScriptFault(f"the operation {kind} cannot be written down")
-        defaults = {
-            arg.name: arg.default for arg in inspect.signature(function).parameters.values()
-        }
+        parameters = inspect.signature(function).parameters
         settings = operation._auto_config.config if operation._auto_config else {}
-        named += [
+        words += [
             f"{key}={self._source.of(value)}"
             for key, value in settings.items()
-            if key in defaults and defaults[key] != value
+            if key in parameters and parameters[key].default != value
         ]
-        return f"keras.ops.{snake}({', '.join([*arguments, *named])})"
+        return f"keras.ops.{snake}({', '.join(words)})"
 
     def _structure(self, thing: Any, names: Mapping[int, str]) -> str:
         if isinstance(thing, keras.KerasTensor):
@@ -139,28 +118,16 @@ class ModelSource:
             items = ", ".join(self._structure(item, names) for item in thing)
             return f"[{items}]" if isinstance(thing, list) else f"({items},)"
         if isinstance(thing, dict):
-            items = ", ".join(
-                f"{quoted(key)}: {self._structure(item, names)}" for key, item in thing.items()
-            )
-            return f"{{{items}}}"
+            pairs = [f"{quoted(key)}: {self._structure(own, names)}" for key, own in thing.items()]
+            return f"{{{', '.join(pairs)}}}"
         return self._source.of(thing)
 
 
-def _nodes(graph: Any) -> list[Any]:
-    """Return the calls of layers of a functional model, in an order in which they can be made."""
-    by_depth = graph._nodes_by_depth
-    nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
-    inputs = set(map(id, graph.inputs))
-    return [node for node in nodes if not any(id(tensor) in inputs for tensor in node.outputs)]
-
-
 def _variable(name: str, taken: set[str]) -> str:
-    base = re.sub(r"\W|^(?=\d)", "_", name)
-    made, number = base, 1
-    while made in taken or made in ("x", "inputs", "keras", "labels"):
-        number += 1
-        made = f"{base}_{number}"
-    taken.add(made)
+    made = re.sub(r"\W|^(?=\d)", "_", name)
+    while made in taken:
+        made += "_"
+    taken |= {made, f"{made}_layer"}
     return made
 
 
@@ -169,6 +136,6 @@ def _index(key: Any) -> str:
     if isinstance(key, tuple):
         return ", ".join(map(_index, key))
     if not isinstance(key, slice):
-        return repr(key)
-    parts = ["" if end is None else repr(end) for end in (key.start, key.stop)]
-    return ":".join([*parts, *([repr(key.step)] if key.step is not None else [])])
+        return "..." if key is ... else repr(key)
+    ends = ["" if end is None else repr(end) for end in (key.start, key.stop)]
+    return ":".join([*ends, *([repr(key.step)] if key.step is not None else [])])

@@ -1,225 +1,133 @@
-"""The process that runs a script up to its `fit`, and what it takes over for a workload."""
+"""The process that runs a script up to its `trainyard.fit`, and what a workload takes over."""
 
 import json
 import logging
 import subprocess
 import tempfile
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.literals import Source, fill, literal, quoted, wrapped
+from pipelines.projects.literals import Source, fill
 from pipelines.projects.user_code import running
 from trainer import Json
 
 TIMEOUT_SECONDS = 600.0
 COLUMNS, RESULT = "columns.parquet", "result.json"
 VALUES, WEIGHTS = "values.json", "given.weights.h5"
-REMARK = "Model and settings are from {}, {}; it is not used.\n"
-WIDTH = 96  # of a line within a function
-MODEL = '''
-
-{definitions}def model(inputs{settings}):
-    """Return the model of {file} {purpose}."""
-{lines}
-
-'''
+REMARK = "Model and settings are from {}, at its fit in line {}; it is not used.\n"
 
 logger = logging.getLogger(__name__)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordedScript:
-    """A script that was run up to its `fit`.
+    """A script that was run up to its `trainyard.fit`.
 
     Attributes:
         path: of the script; it is not needed any more.
-        result: what is taken over, see `pipelines.projects.scripts.written`.
-        weights: a file of weights that the script gave its model.
+        line: of its fit.
+        imports: of the model, with an empty line after them.
+        adapter: the source that defines `model`.
+        arguments: further ones of the workload, a line each.
+        label: its kind, and the values of its classes in order.
+        train: settings of the training.
+        notes: on the changes to the script and on its parts that are left out.
+        label_column: as the script calls it.
+        columns: of a table, that the model gets; each with the number of rows that lack it, if the
+            script drops these.
+        size: of images.
+        channels: of images.
+        files: beside workload.py, by name.
     """
 
     path: Path
-    result: Json
-    weights: bytes = b""
-
-    @property
-    def is_function(self) -> bool:
-        """True if a function of the script makes the model; the script's rows are ignored."""
-        return "direct" in self.result
-
-    @property
-    def has_columns(self) -> bool:
-        """True if the model gets the columns of a table as they are."""
-        return "columns" in self.result
-
-    @property
-    def combines(self) -> bool:
-        """True if the model gets all inputs as one tensor."""
-        return bool(self.result.get("combines"))
+    line: int
+    imports: Source
+    adapter: Source
+    arguments: Source
+    label: Json
+    train: Mapping[str, int]
+    notes: Sequence[str]
+    label_column: str = ""
+    columns: Sequence[Json] = ()
+    size: Sequence[int] = ()
+    channels: int = 0
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
 
     @property
     def dropped(self) -> dict[str, int]:
         """The columns without which the script drops a row, with the number of such rows."""
-        columns = self.result.get("columns", ())
-        return {item["name"]: item["num_dropped"] for item in columns if item["num_dropped"]}
-
-    @property
-    def train(self) -> Mapping[str, int]:
-        """The settings of the training."""
-        settings: dict[str, int] = self.result["train"]
-        return settings if "batch_size" in settings else {}
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes on the changes to the script and on its parts that are left out, a line each."""
-        after = ", ".join(self.result["after"])
-        skipped = [f"{after}: not taken over, as all that follows the first fit"] if after else []
-        dropped = [
-            f"rows without {name} are left out ({count:,}), as the script does"
-            for name, count in self.dropped.items()
-        ]
-        notes = (*self.result["notes"], *dropped, *skipped)
-        return [f"{self.path.name}: {note}" for note in notes]
-
-    @property
-    def files(self) -> Mapping[str, str | bytes]:
-        """The files beside workload.py, by name."""
-        values = self.result["values"]
-        return {
-            **({VALUES: json.dumps(values, ensure_ascii=False, indent=1)} if values else {}),
-            **({WEIGHTS: self.weights} if self.weights else {}),
-        }
-
-    @property
-    def imports(self) -> Source:
-        """The imports of the model, with an empty line after them."""
-        has_files = bool(self.result["values"] or self.weights)
-        own = [line for line in self.result["imports"] if line != "import keras"]
-        lines = [
-            *(["import json"] if self.result["values"] else []),
-            *(["from pathlib import Path", ""] if has_files else []),
-            "import keras",
-            *own,
-        ]
-        return Source("\n".join(lines) + "\n\n")
-
-    def adapter(self, combined: Source) -> Source:
-        """Return the source that defines `model`.
-
-        `combined` is an expression of all inputs as one tensor.
-        """
-        read = f'VALUES = json.loads(Path(__file__).with_name("{VALUES}").read_text("utf-8"))'
-        definitions = [*([read] if self.result["values"] else []), *self.result["definitions"]]
-        source = "".join(f"{definition}\n\n\n" for definition in definitions)
-        if direct := self.result.get("direct"):
-            named = "" if direct == "model" else f"model = {direct}"
-            return Source(f"\n\n{source}{named}".rstrip("\n") + "\n\n")
-        lines = [wrapped(line, WIDTH) for line in (*self.result["model"], *self.result["end"])]
-        if self.combines:
-            lines.insert(0, f"combined = {combined}")
-        text = MODEL.format(
-            file=quoted(self.path.name)[1:-1],
-            definitions=source,
-            lines=textwrap.indent("\n".join(lines), "    "),
-            settings=f", *, labels{self.result['settings']}" if self.is_function else "",
-            purpose="for these inputs" if self.combines else "for the file's own values",
-        )
-        return Source(text)
+        return {own["name"]: own["num_dropped"] for own in self.columns if own["num_dropped"]}
 
     @property
     def remark(self) -> Source:
         """The line about the script for the head of workload.py."""
-        name, line = self.path.name, self.result["fit_line"]
-        origin = f"at its fit in line {line}"
-        if self.is_function:
-            origin = f"of its function in line {self.result['function_line']}"
-        return fill(REMARK, name, origin)
-
-    @property
-    def arguments(self) -> Source:
-        """The further arguments of the workload, a line each."""
-        line = f"  # fit, line {self.result['fit_line']}"
-        is_raw = self.result.get("is_raw", True)
-        lines = ["    raw_inputs=True,"] if is_raw else []
-        if weights := self.result.get("class_weights"):
-            pairs = ((literal(_key(value)), weight) for value, weight in weights)
-            shown = ", ".join(f"{key}: {weight:.7g}" for key, weight in pairs)
-            lines.append(f"    class_weights={{{shown}}},{line}")
-        if weight := self.result.get("weight"):
-            lines.append(f"    weight={literal(weight)},{line}")
-        if callbacks := self.result["callbacks"]:
-            shown = "\n".join(f"{wrapped(callback, WIDTH - 4)}," for callback in callbacks)
-            lines += [f"    callbacks=[{line}", textwrap.indent(shown, " " * 8), "    ],"]
-        return Source("".join(f"{line}\n" for line in lines))
+        return fill(REMARK, self.path.name, self.line)
 
 
 def record_table(
-    path: Path, columns: Mapping[str, pa.Array], originals: Mapping[str, str], *, label: str
+    path: Path, columns: Mapping[str, pa.Array], told: Json, *, label: str = "", kind: str = ""
 ) -> RecordedScript:
-    """Run a script up to its `fit` and compare what it gets with a table.
+    """Run a script up to its fit, and check what it gets against a table.
 
-    The columns are numbers or texts by their declared names; `originals` has their names in the
-    file.
-
-    Raises:
-        DataError: the script has faults; all are named, each with its line.
-    """
-    metadata = {b"originals": json.dumps(dict(originals)).encode()}
-    table = pa.table(dict(columns)).replace_schema_metadata(metadata)
-    return _record(path, ["--label", label], table)
-
-
-def record_images(path: Path, classes: Sequence[str]) -> RecordedScript:
-    """Run a script that trains on images of these classes up to its `fit`.
+    Args:
+        path: of the script.
+        columns: numbers or texts, by their declared names.
+        told: `originals`, their names in the file; `numbers` of the rows there, from 1;
+            `is_whole`, False if it has more rows.
+        label: the column to predict, "" for the script's.
+        kind: of the label, "" for the script's.
 
     Raises:
-        DataError: the script has faults; all are named, each with its line.
+        DataError: the script cannot be taken over; names its line.
     """
-    return _record(path, ["--classes", *classes])
+    table = pa.table(dict(columns)).replace_schema_metadata({b"told": json.dumps(told).encode()})
+    return _record(path, ["--label", label, "--kind", kind], table)
 
 
-def record_function(path: Path) -> RecordedScript:
-    """Run a script up to its `fit`, and take its function that makes the model.
+def record_images(path: Path, folder: Path, classes: Mapping[str, int]) -> RecordedScript:
+    """Run a script that trains on so many images of these classes up to its fit.
 
     Raises:
-        DataError: the script has faults; all are named, each with its line.
+        DataError: the script cannot be taken over; names its line.
     """
-    return _record(path, [])
+    words = ["--images", str(folder.resolve()), "--classes", json.dumps(dict(classes))]
+    return _record(path, words)
 
 
 def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None) -> RecordedScript:
-    logger.info(
-        "running %s in its folder, up to its first fit, which is recorded instead of done …", path
-    )
+    logger.info("running %s in its folder, up to trainyard.fit …", path)
+    own = path.resolve()
     with tempfile.TemporaryDirectory(prefix="trainyard-script-") as name:
         folder = Path(name)
         if table is not None:
             pq.write_table(table, folder / COLUMNS)
-        command = ["pipelines.projects.scripts", str(path.resolve()), str(folder), *arguments]
-        result = _run([*command, "--current", str(path.resolve().parent)], path, folder)
-        if "notes" not in result and Path.cwd() != path.resolve().parent:
-            logger.info("it fails there; running it in the current folder …")
-            current = _run([*command, "--current", str(Path.cwd())], path, folder)
-            result = current if "notes" in current else result
-        weights = folder / WEIGHTS
-        if result["faults"]:
-            raise DataError("\n".join(_describe(path, fault) for fault in result["faults"]))
-        return RecordedScript(path, result, weights.read_bytes() if weights.exists() else b"")
+        command = ["pipelines.projects.scripts", str(own), str(folder), *arguments, "--current"]
+        result = _run([*command, str(own.parent)], path, folder)
+        if result.get("is_absent") and Path.cwd() != own.parent:
+            logger.info("it lacks a file there; running it in the current folder …")
+            result = _run([*command, str(Path.cwd())], path, folder)
+        if fault := result.get("fault"):
+            line = f":{result['line']}" if result["line"] else ""
+            raise DataError(f"{path}{line}: {fault}")
+        files = {
+            p.name: p.read_bytes() for p in map(folder.joinpath, (VALUES, WEIGHTS)) if p.exists()
+        }
+    texts: dict[str, Any] = {
+        name: Source(result.pop(name)) for name in ("imports", "adapter", "arguments")
+    }
+    notes = [f"{path.name}: {note}" for note in result.pop("notes")]
+    return RecordedScript(path=path, notes=notes, files=files, **texts, **result)
 
 
-def _describe(path: Path, fault: Json) -> str:
-    line = f":{fault['line']}" if fault["line"] else ""
-    return f"{path}{line}: {fault['message']}"
-
-
-def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
+def _run(command: Sequence[str], path: Path, folder: Path) -> dict[str, Any]:
     """Run the process of a script, and return its result.
 
     Raises:
@@ -231,16 +139,11 @@ def _run(command: Sequence[str], path: Path, folder: Path) -> Json:
         except subprocess.TimeoutExpired as error:
             raise DataError(
                 f"{script.current_line(str(path.resolve())) or path}: still running after"
-                f" {TIMEOUT_SECONDS:g} s, before its first fit; let it read less data"
+                f" {TIMEOUT_SECONDS:g} s, before trainyard.fit; let it read less data"
             ) from error
         if not (folder / RESULT).exists():
             code, last = script.process.returncode, " ".join(script.last_lines().split())
             raise DataError(f"{path}: its process ended with code {code}: {last}")
-    result: Json = json.loads((folder / RESULT).read_text())
+    result: dict[str, Any] = json.loads((folder / RESULT).read_text())
     (folder / RESULT).unlink()
     return result
-
-
-def _key(value: object) -> object:
-    """Return a value of a label; whole numbers without a point."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,172 +1,180 @@
-"""The call of `fit` of a script that runs up to it: recorded instead of carried out."""
+"""The call of `trainyard.fit` of a script that runs up to it: recorded instead of carried out."""
 
 import ast
-import contextlib
-import functools
+import collections
 import inspect
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
-import tensorflow as tf
+import numpy as np
 
-from pipelines.projects.scripts.row_order import record_orders
-from pipelines.projects.scripts.rows import Array
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer.errors import first_line
 
+current: "Recording | None" = None  # of this process, which runs a script
+
 
 class _FitReached(BaseException):
-    """Ends a script at its first fit; no `except Exception` of the script catches it."""
+    """Ends a script after its fit; no `except Exception` of the script catches it."""
 
 
 @dataclass
 class Recording:
-    """Record of a script up to its first `fit`.
+    """Record of a script up to its fit.
 
     Attributes:
-        line: of the call of `fit`, 0 before it.
-        compiled: the arguments of `compile`, and the line of the call.
+        fit_arguments: of `model.fit`.
+        told: `rows`, `images` and `label` of `trainyard.fit`.
+        line: of the call, 0 before it.
+        epochs: of all its calls, if it is in a loop.
+        variables: of the script, and of the function that calls it.
+        made: callbacks and models with the arguments that made them, by their identity.
         assigned: the variables of models that were given values.
-        callbacks: the arguments of Keras' callbacks, and the line of the call, by their identity.
-        orders: the numbers of the rows after each shuffle, and in each part of a split.
-        fault: why no rows reached `fit`.
     """
 
+    script: ScriptText
     model: Any = None
-    fit: dict[str, Any] = field(default_factory=dict)
+    fit_arguments: dict[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
-    compiled: tuple[Mapping[str, Any], int] = ({}, 0)
+    epochs: int = 0
     variables: dict[str, Any] = field(default_factory=dict)
+    made: dict[int, tuple[Any, Sequence[Any], Mapping[str, Any]]] = field(default_factory=dict)
     assigned: dict[int, Any] = field(default_factory=dict)
-    callbacks: dict[int, tuple[Any, dict[str, Any], int]] = field(default_factory=dict)
-    orders: list[Array] = field(default_factory=list)
     fault: ScriptFault | None = None
+    _state: Any = None
+
+    def fit(
+        self,
+        model: Any,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        told: Mapping[str, Any],
+    ) -> Any:
+        """Record a call instead of carrying it out, and end the script if no loop repeats it."""
+        frames = self._frames()
+        line = frames[0].f_lineno if frames else 0
+        try:
+            bound = inspect.signature(keras.Model.fit).bind(model, *arguments, **named).arguments
+        except TypeError as error:
+            self._end(ScriptFault(f"trainyard.fit: {error}", line=line))
+        state = (line, _state_of(model), hash(np.asarray(bound.get("y")).tobytes()))
+        if self.line and model is not self.model:
+            self._end()
+        if self.line and state != self._state:
+            self._end(
+                ScriptFault(
+                    "the calls of fit in a loop differ in their rows, learning rate, compile or"
+                    " trainable layers: call it once with all rows, the rate by a"
+                    " LearningRateScheduler, and epochs=…",
+                    line=line,
+                )
+            )
+        self.model, self.line, self.told = model, line, told
+        self._state = state
+        self.fit_arguments = {name: value for name, value in bound.items() if name != "self"}
+        self.epochs += bound.get("epochs", 1) - bound.get("initial_epoch", 0)
+        for frame in frames[:1]:
+            self.variables = {**frame.f_globals, **frame.f_locals}
+        loops = [(f, loop) for f in frames if (loop := self.script.loop_around(f.f_lineno))]
+        if not loops:
+            self._end()
+        _end_after(*loops[-1])
+        history = keras.callbacks.History()
+        history.history = collections.defaultdict(lambda: [float("nan")])
+        return history
+
+    def _end(self, fault: ScriptFault | None = None) -> NoReturn:
+        self.fault = fault
+        raise _FitReached
+
+    def _frames(self) -> list[FrameType]:
+        frames = (frame for frame, _ in traceback.walk_stack(None))
+        return [frame for frame in frames if frame.f_code.co_filename == str(self.script.path)]
+
+
+def _state_of(model: Any) -> Any:
+    """Return what must be the same at each call of fit in a loop."""
+    rate = getattr(model.optimizer, "learning_rate", 0)
+    trainable = tuple(layer.trainable for layer in model._flatten_layers())
+    return id(getattr(model, "_compile_config", None)), float(rate), trainable
+
+
+def _end_after(frame: FrameType, loop: ast.stmt) -> None:
+    """End the script where it leaves a loop of a function's frame."""
+
+    def trace(current_frame: FrameType, event: str, _argument: Any) -> Any:
+        is_within = loop.lineno <= current_frame.f_lineno <= (loop.end_lineno or 0)
+        if event == "return" or (event == "line" and not is_within):
+            raise _FitReached
+        return trace
+
+    for name in ("save", "save_weights", "export"):  # files of the script, in the loop
+        setattr(keras.Model, name, lambda *_, **__: None)
+    frame.f_trace = trace
+    sys.settrace(lambda *_: None)
 
 
 def run_script(script: ScriptText) -> Recording:
-    """Run a script up to its first `fit`, and return what it said.
-
-    If a value that `fit` should get cannot be computed, its other arguments are recorded.
-    """
-    path = str(script.path)
-    recording, module = Recording(), ModuleType("__main__")
-    _patch(recording, path)
-    _stay_alone()
-    record_orders(script.text, recording.orders)
+    """Run a script up to its fit, and return what it said."""
+    global current  # noqa: PLW0603  trainyard.fit asks for it
+    path, module = str(script.path), ModuleType("__main__")
+    current = recording = Recording(script)
+    _patch(recording)
     sys.argv, sys.modules["__main__"] = [path], module
     module.__file__ = path
     try:
         exec(compile(script.tree, path, "exec"), module.__dict__)
-        recording.fault = ScriptFault(
-            "it ended without a call of fit; a model is trained by `model.fit(…)`"
-        )
     except _FitReached:
         return recording
     except SystemExit as error:
-        recording.fault = ScriptFault(
-            f"it ended before its first fit ({error.code}); it gets no arguments"
-        )
-    except Exception as error:  # whatever the user's code raises
         if not recording.line:
-            recording.fault = _fault_of(error, path)
-            _record_call(error, script, recording)
-    recording.variables = {**module.__dict__, **recording.variables}
+            recording.fault = ScriptFault(f"it ended before trainyard.fit ({error.code})")
+    except Exception as error:  # whatever the user's code raises
+        recording.fault = _fault_of(error, path)
+    finally:
+        sys.settrace(None)
+    if not recording.line and not recording.fault:
+        recording.fault = ScriptFault("it ended without a call of trainyard.fit(model, x, y, …)")
     return recording
 
 
 def _fault_of(error: Exception, path: str) -> ScriptFault:
-    is_file = isinstance(error, FileNotFoundError)
-    hint = "; paths are from the script's folder, or from the current one" if is_file else ""
-    frames = _own_frames(error, path)
-    line = frames[-1][1] if frames else getattr(error, "lineno", 0) or 0
-    return ScriptFault(f"{type(error).__name__}: {first_line(error)}{hint}", line=line)
+    hint = ""
+    if isinstance(error, FileNotFoundError):
+        hint = "; paths are from the script's folder, or from the current one"
+    elif isinstance(error, ModuleNotFoundError):
+        hint = "; install it, or start trainyard new in the folder that it is in"
+    traced = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in traced if frame.f_code.co_filename == path]
+    fault = ScriptFault(f"{type(error).__name__}: {first_line(error)}{hint}", line=[0, *lines][-1])
+    fault.__cause__ = error
+    return fault
 
 
-def _record_call(error: Exception, script: ScriptText, recording: Recording) -> None:
-    for frame, line in _own_frames(error, str(script.path)):
-        variables = {**frame.f_globals, **frame.f_locals}
-        recording.variables |= variables
-        for call in script.calls("fit", line):
-            recording.line = call.lineno
-            for keyword in call.keywords:
-                code = compile(ast.Expression(keyword.value), str(script.path), "eval")
-                with contextlib.suppress(Exception):  # it may be the one that failed
-                    recording.fit[str(keyword.arg)] = eval(code, variables)
-
-
-def _patch(recording: Recording, path: str) -> None:
-    """Have Keras record the first fit, what comes before it, and the callbacks' arguments."""
-    trainer = keras.src.trainers.trainer.Trainer
+def _patch(recording: Recording) -> None:
+    """Have Keras keep the arguments of callbacks and models, and which weights are assigned."""
     variable = keras.src.backend.common.variables.Variable
-    compiled: dict[int, tuple[Mapping[str, Any], int]] = {}
-    fit, compile_, assign = keras.Model.fit, trainer.compile, variable.assign
+    make_model, assign = keras.Model.__new__, variable.assign
 
-    @functools.wraps(fit)
-    def record_fit(self: Any, *arguments: Any, **named: Any) -> Any:
-        if not recording.line:
-            bound = inspect.signature(fit).bind(self, *arguments, **named).arguments
-            recording.model = self
-            recording.fit = {name: argument for name, argument in bound.items() if name != "self"}
-            recording.line, recording.variables = _caller(path)
-            recording.compiled = compiled.get(id(self), ({}, 0))
-        raise _FitReached
+    def new_callback(cls: Any, *arguments: Any, **named: Any) -> Any:
+        made = object.__new__(cls)
+        recording.made[id(made)] = made, arguments, named
+        return made
 
-    @functools.wraps(compile_)
-    def record_compile(self: Any, *arguments: Any, **named: Any) -> Any:
-        bound = inspect.signature(compile_).bind(self, *arguments, **named).arguments
-        settings = {name: argument for name, argument in bound.items() if name != "self"}
-        recording.compiled = compiled[id(self)] = settings, _caller(path)[0]
-        return compile_(self, *arguments, **named)
+    def new_model(cls: Any, *arguments: Any, **named: Any) -> Any:
+        made = make_model(cls, *arguments, **named)
+        recording.made[id(made)] = made, arguments, named
+        return made
 
-    @functools.wraps(assign)
     def record_assign(self: Any, *arguments: Any, **named: Any) -> Any:
         recording.assigned[id(self)] = self
         return assign(self, *arguments, **named)
 
-    keras.Model.fit, trainer.compile, variable.assign = record_fit, record_compile, record_assign
-    for callback in vars(keras.callbacks).values():
-        if inspect.isclass(callback) and issubclass(callback, keras.callbacks.Callback):
-            _record_arguments(callback, recording, path)
-
-
-def _stay_alone() -> None:
-    """Have strategies of TensorFlow do nothing: some wait for other workers."""
-    for name in [
-        name for name in dir(tf.distribute) if name.endswith("Strategy") and name != "Strategy"
-    ]:
-        setattr(tf.distribute, name, lambda *_, **__: tf.distribute.get_strategy())
-
-
-def _record_arguments(callback: Any, recording: Recording, path: str) -> None:
-    make = callback.__init__
-
-    @functools.wraps(make)
-    def record(self: Any, *arguments: Any, **named: Any) -> None:
-        bound = dict(inspect.signature(make).bind(self, *arguments, **named).arguments)
-        del bound["self"]
-        bound |= bound.pop("kwargs", {})
-        make(self, *arguments, **named)
-        recording.callbacks[id(self)] = (self, bound, _caller(path)[0])
-
-    callback.__init__ = record
-
-
-def _caller(path: str) -> tuple[int, dict[str, Any]]:
-    frame: FrameType | None = inspect.currentframe()
-    line, variables = 0, dict[str, Any]()
-    while frame:
-        if frame.f_code.co_filename == path:
-            line = line or frame.f_lineno
-            variables = {**frame.f_globals, **frame.f_locals, **variables}
-        frame = frame.f_back
-    return line, variables
-
-
-def _own_frames(error: Exception, path: str) -> list[tuple[FrameType, int]]:
-    frames = traceback.walk_tb(error.__traceback__)
-    return [(frame, line) for frame, line in frames if frame.f_code.co_filename == path]
+    keras.callbacks.Callback.__new__, keras.Model.__new__ = new_callback, new_model
+    variable.assign = record_assign

@@ -1,222 +1,156 @@
-"""The rows that a script hands to `fit`, as arrays."""
+"""x, y and the rows of a call of fit, as arrays."""
 
-import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 import numpy as np
-from numpy.typing import NDArray
 
+from pipelines.projects.literals import quoted
+from pipelines.projects.scripts.columns import Array, is_text
 from pipelines.projects.scripts.script_text import ScriptFault
 
-Array = NDArray[Any]
-MOST_BATCHES = 20_000
-MOST_BYTES = 200_000_000
-SEVERAL_LABELS = (
-    "fit gets {} labels, and a workload has one: give fit one of them as y, and keras.Model the"
-    " output for it"
-)
+SHOWN = "a DataFrame with the file's index, row numbers from 0, or records (a list of dicts)"
 
 
 @dataclass(frozen=True)
-class RecordedInput:
-    """An input of a recorded model.
-
-    Attributes:
-        name: its key in a dict of inputs; else "".
-        columns: the names of its columns, if pandas has them.
-    """
+class Input:
+    """An input of a model: its key in a dict of inputs, its values, its columns' names."""
 
     name: str
     values: Array
     columns: tuple[str, ...] = ()
 
-    def column(self, number: int) -> Array:
-        """Return a column as [rows]."""
-        return self.values.reshape(len(self.values), -1)[:, number]
-
-    @property
-    def num_columns(self) -> int:
-        """The number of values in a row."""
-        return int(np.prod(self.values.shape[1:], dtype=int))
-
 
 @dataclass(frozen=True)
-class RecordedRows:
-    """The rows that reached `fit`.
+class Inputs:
+    """The inputs that fit got as x: a tensor, a list of them, or a dict."""
 
-    Attributes:
-        kind: "tensor", "dict" or "list": how `fit` got the inputs.
-        label: what `fit` got as y.
-        index: the numbers of the rows, as pandas has them.
-    """
-
-    inputs: tuple[RecordedInput, ...]
     kind: str
-    label: Array
-    weights: Array | None = None
-    batch_size: int | None = None
-    index: Array | None = None
+    each: tuple[Input, ...]
 
-    @property
-    def num_labels(self) -> int:
-        """The number of labels of which a row may have several, or none; 1 if it has one."""
-        is_one = self.label.ndim < 2 or self.label.shape[1] < 2  # noqa: PLR2004
-        return 1 if is_one or (self.label.sum(axis=1) == 1).all() else self.label.shape[1]
+    def only(self, rows: Any) -> "Inputs":
+        """Return some of the rows."""
+        return Inputs(self.kind, tuple(replace(own, values=own.values[rows]) for own in self.each))
 
-    @property
-    def class_numbers(self) -> Array:
-        """The label as numbers of classes, which may be one-hot."""
-        is_one_hot = self.label.ndim > 1 and self.label.shape[1] > 1
-        return self.label.argmax(axis=1) if is_one_hot else self.label.reshape(-1)
+    def _tensors(self, number: int) -> list[Any]:
+        arrays = [own.values[:number] for own in self.each]
+        texts = [array.astype(str) if is_text(array) else array for array in arrays]
+        return list(map(keras.ops.convert_to_tensor, texts))
 
-    def as_given(self, indices: Any) -> Any:
-        """Return some rows in the structure in which `fit` got them."""
-        arrays = [
-            keras.ops.convert_to_tensor(
-                recorded.values[indices].astype(str)
-                if recorded.values.dtype.kind == "O"
-                else recorded.values[indices]
-            )
-            for recorded in self.inputs
-        ]
+    def first(self, number: int) -> Any:
+        """Return the first rows as fit got them."""
+        tensors = self._tensors(number)
         if self.kind == "dict":
-            return {
-                recorded.name: array for recorded, array in zip(self.inputs, arrays, strict=True)
-            }
-        return arrays if self.kind == "list" else arrays[0]
+            return dict(zip((own.name for own in self.each), tensors, strict=True))
+        return tensors if self.kind == "list" else tensors[0]
 
     def source(self, expressions: Sequence[str]) -> str:
-        """Return the expression of inputs in the structure in which `fit` got them."""
+        """Return the expression of inputs in the structure in which fit got them."""
         if self.kind == "dict":
-            items = ", ".join(
-                f"{json.dumps(recorded.name)}: {expression}"
-                for recorded, expression in zip(self.inputs, expressions, strict=True)
-            )
-            return f"{{{items}}}"
+            pairs = zip(self.each, expressions, strict=True)
+            return f"{{{', '.join(f'{quoted(own.name)}: {made}' for own, made in pairs)}}}"
         return f"[{', '.join(expressions)}]" if self.kind == "list" else expressions[0]
 
-
-def inputs_of(model: Any, rows: RecordedRows) -> list[tuple[RecordedInput, Any]]:
-    """Return the recorded inputs that a model takes, in its order, each with its Keras tensor."""
-    known = getattr(model, "inputs", None)
-    if not known:
-        arrays = [recorded.values for recorded in rows.inputs]
-        kinds = ["string" if array.dtype.kind == "O" else array.dtype.name for array in arrays]
-        shapes = [(None, *array.shape[1:]) for array in arrays]
-        return list(zip(rows.inputs, map(keras.KerasTensor, shapes, kinds), strict=True))
-    if rows.kind != "dict":
-        return list(zip(rows.inputs, known, strict=True))
-    struct = getattr(model, "_inputs_struct", None)
-    names = (
-        {id(tensor): name for name, tensor in struct.items()} if isinstance(struct, dict) else {}
-    )
-    by_name = {recorded.name: recorded for recorded in rows.inputs}
-    return [(by_name[names.get(id(tensor), tensor.name)], tensor) for tensor in known]
+    def of_model(self, model: Any) -> list[tuple[Input, Any]]:
+        """Return the inputs in the order of a model's, each with its Keras tensor."""
+        known = getattr(model, "inputs", None)
+        known = known or [keras.KerasTensor(t.shape, t.dtype) for t in self._tensors(1)]
+        struct = getattr(model, "_inputs_struct", None)
+        if self.kind != "dict" or not hasattr(model, "_inputs_struct"):
+            return list(zip(self.each, known, strict=True))
+        keys = {id(t): key for key, t in struct.items()} if isinstance(struct, dict) else {}
+        by_name = {own.name: own for own in self.each}
+        return [(by_name[keys.get(id(tensor), tensor.name)], tensor) for tensor in known]
 
 
-def read_rows(x: Any, y: Any, sample_weight: Any, *, most_rows: int) -> RecordedRows:
-    """Return the rows that `fit` was called with, the first ones of many.
+def inputs_of(x: Any) -> Inputs:
+    """Return the inputs of a call of fit.
 
     Raises:
-        ScriptFault: they have no labels, or labels of several outputs.
+        ScriptFault: x is a data set, whose rows have no order that can be told.
     """
-    batch_size = None
-    index = row_numbers(x) if row_numbers(x) is not None else row_numbers(y)
-    if y is None and not isinstance(x, Mapping | list | np.ndarray):
-        x, y, sample_weight, batch_size = _of_batches(x, most_rows)
-    if y is None:
-        raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
-    if isinstance(y, Mapping | list | tuple) and len(y) > 1 and not np.isscalar(next(iter(y))):
-        raise ScriptFault(SEVERAL_LABELS.format(len(y)))
-    if isinstance(y, Mapping):
-        y = next(iter(y.values()))
-    label = _array(y, most_rows)
-    if label.ndim > 1 and label.shape[1] > 1 and not np.isin(label, (0, 1)).all():
-        raise ScriptFault(SEVERAL_LABELS.format(label.shape[1]))
-    kind = (
-        "dict"
-        if isinstance(x, Mapping) and not _is_frame(x)
-        else "list"
-        if isinstance(x, list | tuple) and not np.isscalar(x[0])
-        else "tensor"
-    )
-    named = (
-        x.items() if kind == "dict" else (("", value) for value in (x if kind == "list" else [x]))
-    )
-    weights = None if sample_weight is None else _array(sample_weight, most_rows).reshape(-1)
-    return RecordedRows(
-        inputs=tuple(_input(str(name), value, most_rows) for name, value in named),
-        kind=kind,
-        label=label,
-        weights=weights,
-        batch_size=batch_size,
-        index=None if index is None else index[:most_rows],
-    )
+    if isinstance(x, Mapping):
+        return Inputs("dict", tuple(_input(str(name), value) for name, value in x.items()))
+    if isinstance(x, list | tuple) and not np.isscalar(x[0]):
+        return Inputs("list", tuple(_input("", value) for value in x))
+    if not hasattr(x, "shape") and not isinstance(x, list):
+        raise ScriptFault(
+            f"x is a {type(x).__name__}: give trainyard.fit the arrays that it is made of, x and y,"
+            " and batch_size=…"
+        )
+    return Inputs("tensor", (_input("", x),))
 
 
-def _of_batches(data: Any, most_rows: int) -> tuple[Any, Any, Any, int]:
-    batches: list[tuple[Any, ...]] = []
-    num_rows = num_bytes = 0
-    for batch in _batches(data):
-        if not isinstance(batch, tuple | list) or len(batch) < 2:  # noqa: PLR2004
-            raise ScriptFault("fit gets no labels; a model is trained here to predict a column")
-        batches.append(keras.tree.map_structure(_array, tuple(batch)))
-        flat = keras.tree.flatten(batches[-1])
-        num_rows += len(flat[0])
-        num_bytes += sum(array.nbytes for array in flat)
-        if num_rows >= most_rows or num_bytes >= MOST_BYTES:
-            break
-    if not batches:
-        raise ScriptFault("the data set that fit gets is empty")
-    size = len(keras.tree.flatten(batches[0])[0])
-    joined = keras.tree.map_structure(lambda *parts: np.concatenate(parts), *batches)
-    return joined[0], joined[1], joined[2] if len(joined) > 2 else None, size  # noqa: PLR2004
+def _input(name: str, value: Any) -> Input:
+    values = array_of(value)
+    size = int(np.prod(values.shape[1:], dtype=int))
+    own = [name or getattr(value, "name", "")] if size == 1 else []
+    names = getattr(value, "columns", own if any(own) else [f"column {at}" for at in range(size)])
+    return Input(name, values, tuple(map(str, names)))
 
 
-def _batches(data: Any) -> Iterator[Any]:
-    if isinstance(data, keras.utils.PyDataset):
-        return (data[number] for number in range(data.num_batches or MOST_BATCHES))
-    if not isinstance(data, Iterable):
-        raise ScriptFault(f"fit gets a {type(data).__name__}; give it arrays or a tf.data.Dataset")
-    return itertools.islice(iter(data), MOST_BATCHES)
-
-
-def _input(name: str, value: Any, most_rows: int) -> RecordedInput:
-    columns = tuple(map(str, value.columns)) if _is_frame(value) else ()
-    return RecordedInput(name, _array(value, most_rows), columns)
-
-
-def _is_frame(value: Any) -> bool:
-    return type(value).__name__ == "DataFrame"
-
-
-def row_numbers(value: Any) -> Array | None:
-    """Return the numbers of the rows of a pandas object."""
-    return np.asarray(value.index) if hasattr(value, "iloc") else None
-
-
-def _array(value: Any, most_rows: int = MOST_BATCHES) -> Array:
-    if hasattr(value, "to_numpy"):
-        array: Array = value.to_numpy()
-    else:
-        array = np.asarray(value.to_tensor() if hasattr(value, "to_tensor") else value)
-    array = array[:most_rows]
+def array_of(value: Any) -> Array:
+    """Return an array of numbers or texts."""
+    array = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
     if array.dtype.kind == "b":
         return array.astype(np.float32)
-    if array.dtype.kind in "OS":
-        return _texts(array)
-    return array
-
-
-def _texts(values: Array) -> Array:
-    flat = values.reshape(-1)
-    if all(isinstance(value, int | float | bool | np.number | np.bool_) for value in flat):
-        return values.astype(np.float64)
+    if not is_text(array):
+        return array
+    flat = array.reshape(-1)
+    if all(isinstance(item, int | float | np.number | np.bool_) for item in flat):
+        return array.astype(np.float64)
     made = [
-        value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in flat
+        item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in flat
     ]
-    return np.array(made, dtype=object).reshape(values.shape)
+    return np.array(made, dtype=object).reshape(array.shape)
+
+
+def row_numbers(rows: Any, num_rows: int, columns: Mapping[str, Array]) -> Array:
+    """Return the row of the file, from 0, of each row of x; `columns` are to find records in.
+
+    Raises:
+        ScriptFault: they are not told, or not as many as x has, or repeated.
+    """
+    if rows is None:
+        raise ScriptFault(f"trainyard.fit needs rows=…, the file's rows in the order of x: {SHOWN}")
+    if isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
+        numbers = _numbers_of(rows, columns)
+    else:
+        numbers = np.asarray(rows.index if hasattr(rows, "iloc") else rows).reshape(-1)
+    if numbers.dtype.kind not in "iu":
+        raise ScriptFault(f"rows has no row numbers but {numbers[:1].tolist()}: give {SHOWN}")
+    if len(numbers) != num_rows or (numbers < 0).any():
+        raise ScriptFault(
+            f"x has {num_rows:,} rows, and rows {(numbers >= 0).sum():,} of the file: rows that are"
+            " made, as by SMOTE, are no rows of the file; give fit the file's rows, and"
+            " class_weight, or layers that change them, such as keras.layers.GaussianNoise"
+        )
+    if (repeated := np.bincount(numbers) > 1).any():
+        raise ScriptFault(
+            f"rows has {repeated.argmax():,} several times, and a workload has a row once: give"
+            " class_weight or sample_weight instead"
+        )
+    return numbers
+
+
+def _numbers_of(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Array]) -> Array:
+    """Return the row of the file that has each record's values; -1 for none."""
+    names = [name for name in columns if name in records[0]]
+    by_key: dict[Any, list[int]] = defaultdict(list)
+    keys = list(zip(*(map(_key, columns[name]) for name in names), strict=True))
+    for number in reversed(range(len(keys))):
+        by_key[keys[number]].append(number)
+    own = (tuple(_key(record[name]) for name in names) for record in records)
+    return np.array([by_key[key].pop() if by_key.get(key) else -1 for key in own], dtype=int)
+
+
+def _key(value: Any) -> Any:
+    """Return a value so that a number and its text are the same."""
+    text = "" if value is None else str(value).strip()
+    try:
+        return "" if np.isnan(float(text)) else float(text)
+    except ValueError:
+        return text

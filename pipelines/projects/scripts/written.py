@@ -1,9 +1,8 @@
 """A recorded script as the source of a workload: its model, what `compile` and `fit` said."""
 
-import abc
-import functools
+import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,34 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.literals import comment
-from pipelines.projects.scripts.compare_rows import Origin
+from pipelines.projects.literals import comment, literal, quoted, wrapped
 from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
-from pipelines.projects.scripts.record import WEIGHTS
+from pipelines.projects.scripts.record import VALUES, WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.row_order import num_repeats
-from pipelines.projects.scripts.rows import RecordedRows, read_rows
-from pipelines.projects.scripts.scaled_label import backward, forward, scaled, scaled_loss
-from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
+from pipelines.projects.scripts.rows import Inputs
+from pipelines.projects.scripts.script_text import ScriptFault
 from trainer import Json
-from trainer.errors import first_line
 
-COMPILED = ("optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile")
+COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
 # Callbacks whose work a job does itself.
 OURS = ("ModelCheckpoint", "TensorBoard", "BackupAndRestore", "History", "ProgbarLogger")
 TAKEN = (
-    *("x", "y", "verbose", "validation_batch_size", "validation_steps", "batch_size", "epochs"),
-    *("steps_per_epoch", "class_weight", "sample_weight", "callbacks", "shuffle"),
+    *("x", "y", "verbose", "batch_size", "epochs", "initial_epoch", "steps_per_epoch"),
+    *("class_weight", "sample_weight", "callbacks"),
 )
-HALF_PRECISION = {"float16", "bfloat16"}
 DEFAULT_BATCH = 32
+NUM_CHECKED = 64
 CLOSE = 1e-3
+WIDTH = 96  # of a line within a function
+FROM_FILE = 'Path(__file__).with_name("{}")'
+ADAPTER = '''
+
+{definitions}def model(inputs):
+    """Return the model of {file} for the file's own values."""
+{lines}
+
+'''
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,283 +45,227 @@ class Parts:
     """The layers before a model, and a batch to compare its predictions with the script's.
 
     Attributes:
-        batch: values of these, of the recorded rows `known`.
-        scale: how the script scales a label of numbers.
+        expressions: of the model's inputs.
+        inputs: Keras inputs of the file's own values.
+        batch: values of these in the first rows.
+        given: the same rows as fit got them.
     """
 
     lines: list[str]
     expressions: list[str]
     inputs: Any
     batch: Any
-    known: Any
-    scale: Origin | None = None
+    given: Inputs
 
 
 class Written:
     """Parts of a script that a workload takes over, and those it leaves out.
 
     Attributes:
-        result: for the writer of the folder, see `RecordedScript`.
+        result: the fields of `RecordedScript`.
+        arguments: of the workload, a line each.
     """
 
-    def __init__(self, script: ScriptText, recording: Recording):
-        self.script, self.recording = script, recording
-        self.source = Source(script, recording.variables)
-        self.faults: list[ScriptFault] = []
+    def __init__(self, recording: Recording):
+        self.recording, self.model = recording, recording.model
+        self.source = Source(recording.script, recording.variables, recording.made)
+        self.models = ModelSource(self.source)
         self.notes: list[str] = []
-        self.result: Json = {"train": {}, "callbacks": [], "fit_line": recording.line}
+        self.arguments = ["raw_inputs=True,"]
+        self.result: Json = {"line": recording.line, "label_column": recording.told["label"]}
+        config = getattr(self.model, "_compile_config", None)
+        if config is None:
+            raise ScriptFault("the model is not compiled before trainyard.fit")
+        self.compiled: dict[str, Any] = dict(config.config)
 
-    def ended(self) -> Json:
-        """Return the result, with the notes, the faults, and what follows the first `fit`."""
-        faults = [{"line": fault.line, "message": str(fault)} for fault in self.faults]
-        line = self.recording.line
-        after = list(self.script.after(line)) if line else []
-        return {**self.result, "notes": self.notes, "faults": faults, "after": after}
-
-    def _try(self, step: Callable[[], Any], *, line: int = 0) -> Any:
-        try:
-            return step()
-        except ScriptFault as fault:
-            fault.line = fault.line or line or self.recording.line
-            self.faults.append(fault)
-        except Exception as error:  # of the user's code, or of Keras
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            self.faults.append(ScriptFault(reason, line=line or self.recording.line))
-        return None
-
-    def class_weights(self, values: Sequence[Any], weights: Mapping[Any, Any]) -> None:
+    def class_weights(self, values: Sequence[Any], codes: Sequence[Any]) -> None:
         """Write down the weights of classes, which the script has by their numbers."""
-        self.result["class_weights"] = [
-            [values[int(code)], float(weight)] for code, weight in weights.items()
-        ]
+        weights = self.recording.fit_arguments.get("class_weight") or {}
+        pairs = zip(values, codes, strict=True)
+        named = {value: weights[code] for value, code in pairs if code in weights}
+        if named:
+            self.arguments.append(f"class_weights={literal(named)},")
 
-    def check_train_step(self, model: Any) -> None:
-        """Raise ScriptFault if a model has its own train step, which a job would not call."""
-        owner = next((base for base in type(model).__mro__ if "train_step" in vars(base)), object)
+    def output_size(self, given: Inputs, label: str) -> int:
+        """Return the size of the output that is the label's prediction.
+
+        Raises:
+            ScriptFault: there are several, and none is called like the label.
+        """
+        outputs = self.model(given.first(2))
+        named = outputs if isinstance(outputs, Mapping) else {label: outputs}
+        if label not in named or len(keras.tree.flatten(named[label])) > 1:
+            raise ScriptFault(
+                "the model has several outputs, and a workload one label: give keras.Model a dict"
+                f" of outputs, in which {label} is the label's"
+            )
+        return int(named[label].shape[-1])
+
+    def loss_of(self, label: str) -> Any:
+        """Return the loss of the label's output, as compile got it."""
+        loss = self.compiled["loss"]
+        loss = loss.get(label) if isinstance(loss, Mapping) else loss
+        return loss[0] if isinstance(loss, list | tuple) else loss
+
+    def count_from_one_half(self, label: str) -> None:
+        """Have accuracy of logits count from 0, which is the probability 0.5."""
+        metrics = self.compiled["metrics"]
+        if not getattr(self.loss_of(label), "from_logits", False) or not isinstance(metrics, list):
+            return
+        for at, metric in enumerate(metrics):
+            name = getattr(metric, "name", metric)
+            is_own = isinstance(metric, keras.metrics.BinaryAccuracy) and metric.threshold
+            if is_own or metric in ("accuracy", "acc"):
+                metrics[at] = keras.metrics.BinaryAccuracy(name=name, threshold=0.0)
+                self.notes.append(
+                    f"{name} counts logits from 0, the probability 0.5; the script's from 0.5"
+                )
+
+    def settings(self, batch: tuple[Any, Any], batch_size: int = DEFAULT_BATCH) -> None:
+        """Write down the settings of fit; `batch` has inputs and labels of some rows."""
+        recording, fit = self.recording, self.recording.fit_arguments
+        epochs, steps = recording.epochs, fit.get("steps_per_epoch")
+        length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
+        self.result["train"] = {**length, "batch_size": int(fit.get("batch_size") or batch_size)}
+        if epochs != fit.get("epochs", 1):
+            self.notes.append(f"fit is in a loop: epochs is {epochs} in all")
+        for name in fit:
+            if name.startswith("validation_") and fit[name]:
+                why = "the eval split takes its place (prepare.ratios in run.yaml)"
+                self.notes.append(f"{name} of fit: {why}")
+            elif name not in TAKEN and (name, fit[name]) != ("shuffle", True):
+                self.notes.append(f"{name} of fit is not taken over")
+        callbacks = []
+        for callback in fit.get("callbacks") or ():
+            name = type(callback).__name__
+            if name in OURS:
+                why = "a job saves checkpoints and TensorBoard's logs"
+                self.notes.append(f"{name} is left out: {why}")
+            else:
+                self._check_monitor(callback, batch)
+                callbacks.append(wrapped(f"{self.source.as_made(callback)}", WIDTH - 8) + ",")
+        if callbacks:
+            inner = textwrap.indent("\n".join(callbacks), "    ")
+            self.arguments.append(f"callbacks=[\n{inner}\n],")
+
+    def _check_monitor(self, callback: Any, batch: tuple[Any, Any]) -> None:
+        """Raise ScriptFault if a callback watches a number that fit does not have."""
+        monitor = getattr(callback, "monitor", "loss")
+        if monitor == "loss":
+            return
+        fit = self.recording.fit_arguments
+        known = self.model.evaluate(*batch, verbose=0, return_dict=True)
+        names = [*known, "learning_rate"]
+        if fit.get("validation_split") or fit.get("validation_data") is not None:
+            names += [f"val_{name}" for name in known]
+        if monitor not in names:
+            remedy = "add it to metrics of compile, or watch another"
+            if monitor.removeprefix("val_") in known:
+                remedy = "give fit validation_split=0.2 or validation_data"
+            raise ScriptFault(
+                f"{type(callback).__name__} watches {monitor!r}, and fit has {', '.join(names)}:"
+                f" {remedy}"
+            )
+
+    def write(self, parts: Parts, folder: Path) -> Json:
+        """Return the result with the model's source; values and weights are files in a folder.
+
+        Raises:
+            ScriptFault: a part has no source, or the source computes other numbers.
+        """
+        script, line = self.recording.script, self.recording.line
+        own, outputs = self._own_lines(parts)
+        given = {key: self.compiled[key] for key in COMPILED if self.compiled.get(key) is not None}
+        words = {"optimizer": self.model.optimizer, **given}
+        compiled = ", ".join(f"{key}={self.source.of(value)}" for key, value in words.items())
+        imports, definitions = self.source.definitions()
+        definitions += self.models.functions
+        before = list(parts.lines)
+        if before:
+            before.insert(0, f"# Before the model in {comment(script.path.name)}.")
+        if frozen := ", ".join(self.source.learnt):
+            self.notes.append(f"frozen, as the script has learnt it: {frozen}")
+            before.insert(0, f"# Frozen, as the script has learnt it: {comment(frozen)}.")
+        body = [
+            *before,
+            f"# The model of the fit in line {line}.",
+            *own,
+            f"built = keras.Model(inputs, {outputs})",
+        ]
+        built = self._rebuild(body, [*imports, *definitions], parts)
+        assigned = self.recording.assigned
+        end = [f"built.compile({compiled})", "return built"]
+        files = []
+        if any(id(variable) in assigned for variable in _own_variables(self.model)):
+            files.append("")
+            built.save_weights(folder / WEIGHTS)
+            load = f"built.load_weights({FROM_FILE.format(WEIGHTS)})  # as the script sets them"
+            end.insert(0, load)
+        if self.source.values:
+            files.insert(0, "import json")
+            (folder / VALUES).write_text(json.dumps(self.source.values, ensure_ascii=False))
+            read = f'{FROM_FILE.format(VALUES)}.read_text("utf-8")'
+            definitions.insert(0, f"VALUES = json.loads({read})")
+        paths = ["from pathlib import Path", ""] if files else []
+        lines = [wrapped(text, WIDTH) for text in (*body, *end)]
+        self.notes += [
+            f"{call}: not taken over, as all that follows fit" for call in script.after(line)
+        ]
+        return {
+            **self.result,
+            "notes": self.notes,
+            "imports": "\n".join([*filter(None, files), *paths, "import keras", *imports]) + "\n\n",
+            "adapter": ADAPTER.format(
+                file=quoted(script.path.name)[1:-1],
+                definitions="".join(f"{definition}\n\n\n" for definition in definitions),
+                lines=textwrap.indent("\n".join(lines), "    "),
+            ),
+            "arguments": textwrap.indent("\n".join(self.arguments), "    ") + "\n",
+        }
+
+    def _own_lines(self, parts: Parts) -> tuple[list[str], str]:
+        """Return the lines of the script's model, and the expression of its outputs."""
+        owner = next((c for c in type(self.model).__mro__ if "train_step" in vars(c)), object)
         if owner.__module__.split(".")[0] not in ("keras", "builtins"):
             raise ScriptFault(
                 f"{owner.__name__} has its own train_step: write what it computes as compute_loss"
                 "(self, x, y, y_pred, sample_weight), which every cluster calls",
                 line=vars(owner)["train_step"].__code__.co_firstlineno,
             )
+        if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
+            return self.models.lines(self.model, parts.expressions)
+        made = [f"own = {self.source.as_made(self.model)}"]
+        return made, f"own({parts.given.source(parts.expressions)})"
 
-    def settings(self, rows: RecordedRows | None) -> None:
-        """Write down the settings of fit."""
-        fit, line = self.recording.fit, self.recording.line
-        batch = fit.get("batch_size") or (rows.batch_size if rows else None) or DEFAULT_BATCH
-        epochs, steps = fit.get("epochs", 1), fit.get("steps_per_epoch")
-        if not steps and (repeats := num_repeats(fit.get("x"))) > 1:
-            epochs *= repeats
-            self.notes.append(f"an epoch of fit has each row {repeats} times: epochs is {epochs}")
-        length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
-        self.result["train"] = {**length, "batch_size": int(batch)}
-        validation = [name for name in fit if name in ("validation_data", "validation_split")]
-        if validation:
-            self.notes.append(
-                f"{' and '.join(validation)} of fit in line {line}: the eval split takes its place"
-                " (prepare.ratios in run.yaml)"
-            )
-        if "Strategy" in self.script.text:
-            self.notes.append("its strategy is not taken over: the cluster of run.yaml says where")
-        if fit.get("shuffle", True) is False:
-            self.notes.append(
-                f"shuffle=False of fit in line {line} is not taken over: rows are shuffled in each"
-                " epoch"
-            )
-        if "KFold(" in self.script.text:
-            self.notes.append("its folds are not taken over: gate.folds=5 in run.yaml makes them")
-        unknown = [name for name in fit if name not in (*TAKEN, *validation)]
-        if unknown:
-            self.notes.append(f"{', '.join(unknown)} of fit in line {line} is not taken over")
-        for callback in fit.get("callbacks") or ():
-            self._try(functools.partial(self._callback, callback))
-
-    def _callback(self, callback: Any) -> None:
-        name = type(callback).__name__
-        made = self.recording.callbacks.get(id(callback))
-        if name in OURS:
-            position = f" in line {made[2]}" if made else ""
-            self.notes.append(
-                f"{name}{position} is left out: a job saves checkpoints and TensorBoard's logs"
-            )
-            return
-        if hasattr(keras.callbacks, name) and made:
-            arguments = [
-                f"{key}={self.source.of(value)}"
-                for key, value in made[1].items()
-                if key != "verbose"
-            ]
-            self.result["callbacks"].append(f"keras.callbacks.{name}({', '.join(arguments)})")
-            if file := made[1].get("filename"):
-                self.notes.append(
-                    f"{name} in line {made[2]} writes {file} in the folder of the training's job,"
-                    " .trainyard/vertex/jobs/…, unless it is a whole path"
-                )
-            return
-        self.source.own[name] = None
-        own = self.script.arguments_of(name, self.source.variables)
-        self.result["callbacks"].append(f"{name}({own})")
-
-    def compiled(self) -> dict[str, str]:
-        """Return the arguments of `compile`."""
-        settings, line = self.recording.compiled
-        if not line:
-            raise ScriptFault("the model is not compiled before fit", line=self.recording.line)
-        return {
-            name: self.source.of(settings[name])
-            for name in COMPILED
-            if settings.get(name) is not None and settings[name] != "auto"
-        }
-
-
-class WrittenModel(Written, abc.ABC):
-    """A script whose model is written down as layers on the file's own values."""
-
-    most_rows = 20_000
-
-    def __init__(self, script: ScriptText, recording: Recording):
-        super().__init__(script, recording)
-        self.models = ModelSource(self.source)
-        self.model = recording.model
-
-    @abc.abstractmethod
-    def parts(self, rows: RecordedRows) -> Parts:
-        """Return the layers before the model, and write down the label and the weights.
-
-        Raises:
-            ScriptFault: the rows are not the data's.
-        """
-
-    def take_over(self, folder: Path) -> Json:
-        """Return what is taken over, with all faults; weights are a file in the folder."""
-        rows = self._try(self._read)
-        parts = self._try(lambda: self.parts(rows)) if rows else None
-        self.settings(rows)
-        compiled = self._try(self.compiled, line=self.recording.compiled[1])
-        if not self.faults and parts and rows:
-            self._try(lambda: self._write(parts, compiled or {}, rows, folder))
-        return self.ended()
-
-    def num_outputs(self, rows: RecordedRows) -> int:
-        """Return the size of the model's output, which must be the only one."""
-        outputs = keras.tree.flatten(self.model(rows.as_given(slice(0, 2))))
-        if len(outputs) > 1:
-            raise ScriptFault(
-                f"the model has {len(outputs)} outputs, and a workload one label: give"
-                " keras.Model one output, or the others to add_loss",
-                line=self.script.line_of_variable(self.recording.line),
-            )
-        return int(outputs[0].shape[-1])
-
-    def _read(self) -> RecordedRows:
-        fit = self.recording.fit
-        arguments = (fit.get("x"), fit.get("y"), fit.get("sample_weight"))
-        rows = read_rows(*arguments, most_rows=self.most_rows)
-        if not hasattr(self.model, "_nodes_by_depth") and not getattr(
-            self.model, "_functional", None
-        ):
-            self.model(rows.as_given(slice(0, 2)))  # which builds it
-        return rows
-
-    def _write(
-        self, parts: Parts, compiled: dict[str, str], rows: RecordedRows, folder: Path
-    ) -> None:
-        line = self.script.line_of_variable(self.recording.line)
-        name = comment(self.script.path.name)
-        own, outputs = self._own_lines(parts, rows, line)
-        losses = []
-        if parts.scale:
-            loss = self.recording.compiled[0].get("loss")
-            losses = [scaled_loss(parts.scale, loss, self.source)]
-            self.notes.append(
-                f"the label is {forward(parts.scale, 'labels')} in its loss; the model predicts the"
-                " file's own numbers, and the metrics of compile are of these"
-            )
-            compiled = {**compiled, "loss": "loss_of_scaled"}
-            outputs = backward(parts.scale, outputs)
-        imports, definitions = self.source.definitions()
-        body = [
-            *([f"# What {name} does before the model."] if parts.lines else []),
-            *parts.lines,
-            f"# The model of line {line}.",
-            *own,
-            f"built = keras.Model(inputs, {outputs})",
-        ]
-        has_weights = self._given_variables()
-        load = f'built.load_weights(Path(__file__).with_name("{WEIGHTS}"))  # as {name} sets them'
-        call = ", ".join(f"{key}={value}" for key, value in compiled.items())
-        compile_ = f"built.compile({call})  # line {self.recording.compiled[1]}"
-        self.result |= {
-            "imports": imports,
-            "definitions": [*definitions, *self.models.functions, *losses],
-            "model": body,
-            "end": [*([load] if has_weights else []), compile_, "return built"],
-            "values": self.source.values,
-        }
-        built = self._rebuild(body, parts, rows)
-        if has_weights:
-            built.save_weights(folder / WEIGHTS)
-
-    def _own_lines(self, parts: Parts, rows: RecordedRows, line: int) -> tuple[list[str], str]:
-        """Return the lines of the script's model, and the expression of its outputs."""
-        try:
-            self.check_train_step(self.model)
-            if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
-                return self.models.lines(self.model, parts.expressions)
-            made = [f"own = {self.models.subclass(self.model)}"]
-            return made, f"own({rows.source(parts.expressions)})"
-        except ScriptFault as fault:
-            fault.line = fault.line or line
-            raise
-
-    def _given_variables(self) -> bool:
-        layers = keras.layers.Normalization | keras.layers.Discretization
-        own = _own_variables(self.model, adapted=layers)
-        return any(id(variable) in self.recording.assigned for variable in own)
-
-    def _rebuild(self, body: list[str], parts: Parts, rows: RecordedRows) -> Any:
+    def _rebuild(self, body: list[str], definitions: list[str], parts: Parts) -> Any:
         """Return the model that the source builds, with the script's weights.
 
         Raises:
             ScriptFault: it computes other numbers than the script's model.
         """
-        text = "\n\n".join(["import keras", *self.result["imports"], *self.result["definitions"]])
         lines = textwrap.indent("\n".join(body), "    ")
-        code = f"{text}\n\ndef model(inputs):\n{lines}\n    return built\n"
+        text = "\n\n".join(["import keras", *definitions, f"def model(inputs):\n{lines}"])
         scope: dict[str, Any] = {"__name__": "written", "VALUES": self.source.values}
-        try:
-            exec(compile(code, "<workload.py>", "exec"), scope)
-            built = scope["model"](parts.inputs)
-        except Exception as error:
-            message = next(filter(None, map(str.strip, str(error).splitlines())), "")
-            raise ScriptFault(f"its model cannot be written down: {message}") from error
-        _copy_weights(self.model, built)
-        wanted = np.asarray(self.model(rows.as_given(parts.known), training=False))
-        made = np.asarray(built(parts.batch, training=False))
-        if parts.scale:
-            made = scaled(parts.scale, made)
-        scale = np.abs(wanted).max() or 1.0
-        if made.shape != wanted.shape or not np.abs(made - wanted).max() <= CLOSE * scale:
-            types = {layer.compute_dtype for layer in self.model._flatten_layers()}
-            half = HALF_PRECISION & types
-            reason = f" (it has layers of {min(half)}: remove the policy)" if half else ""
-            raise ScriptFault(
-                f"the layers that would be written compute other numbers than its model{reason}"
-            )
+        exec(compile(f"{text}\n    return built\n", "<workload.py>", "exec"), scope)
+        built = scope["model"](parts.inputs)
+        pairs = list(zip(_own_variables(self.model), _own_variables(built), strict=True))
+        for own, variable in pairs:
+            variable.assign(own.value)
+        given = self.model(parts.given.first(NUM_CHECKED), training=False)
+        made = built(parts.batch, training=False)
+        for wanted, values in zip(*map(keras.tree.flatten, (given, made)), strict=True):
+            size = np.abs(wanted).max() or 1.0
+            if not np.abs(np.asarray(values) - np.asarray(wanted)).max() <= CLOSE * size:
+                raise ScriptFault(
+                    "the layers that would be written compute other numbers than its model; layers"
+                    " of half precision (a mixed_float16 policy) may be the reason: remove it"
+                )
         return built
 
 
-def _copy_weights(source: Any, target: Any) -> None:
-    """Give a model the weights of another, except the weights of adapted layers."""
-    pairs = [_own_variables(source), _own_variables(target)]
-    if [tuple(array.shape) for array in pairs[0]] != [tuple(array.shape) for array in pairs[1]]:
-        raise ScriptFault("the layers that would be written have other weights than its model")
-    for own, variable in zip(*pairs, strict=True):
-        variable.assign(own.value)
-
-
-def _own_variables(model: Any, *, adapted: Any = keras.layers.Normalization) -> list[Any]:
+def _own_variables(model: Any) -> list[Any]:
     """Return the weights of a model, except the weights of layers that `adapt` fills."""
+    adapted = keras.layers.Normalization | keras.layers.Discretization
     layers = (layer for layer in model._flatten_layers() if isinstance(layer, adapted))
     learnt = {id(variable) for layer in layers for variable in layer.variables}
     return [weight for weight in model.weights if id(weight) not in learnt]

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> Start:
-    label, kind, script = arguments.label, arguments.kind, arguments.keras
+    label, kind, script = arguments.label or "", arguments.kind, arguments.script
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
         options = {"kind": kind, "positive": arguments.positive, "images": arguments.images or ""}
@@ -57,7 +57,7 @@ def _start(arguments: argparse.Namespace) -> Start:
         return start_images(arguments.images, script=script)
     logging.getLogger(__name__).info("reading records with TensorFlow …")
     tensorflow_logs.import_tensorflow()
-    return start_records(arguments.records, label, kind=kind, script=script)
+    return start_records(arguments.records, label, kind=kind)
 
 
 if __name__ == "__main__":

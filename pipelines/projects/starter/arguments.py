@@ -29,10 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files"
     )
     parser.add_argument(
-        "--keras",
+        "--script",
         type=Path,
         metavar="FILE",
-        help="a Python file with a function that returns a Keras model, to be trained on the data",
+        help="a Python script that trains a Keras model on the data by trainyard.fit: it is run up"
+        " to this call, and the workload trains the same",
     )
     parser.add_argument(
         "--header", default="", metavar="A,B,C", help="the columns of CSV files without a header"
@@ -67,12 +68,12 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.records and (arguments.table or arguments.images):
         raise DataError("--records takes neither --table nor --images; give one kind of data")
     has_classes = bool(arguments.images) and not arguments.table
-    if not has_classes and not arguments.label:
+    if not has_classes and not arguments.label and not arguments.script:
         raise DataError(f"{data} needs --label COLUMN, the column to predict")
-    if arguments.images and arguments.table and arguments.keras:
+    if arguments.script and (arguments.records or (arguments.images and arguments.table)):
         raise DataError(
-            "--keras takes a table or class folders, not yet a table with pictures; write the"
-            " folder without it, and give your model to Table(…, model=…)"
+            "--script takes a table or class folders, no records and no table with pictures; write"
+            " the folder without it, and give your model to the workload, as model=…"
         )
     if has_classes and (arguments.label or arguments.kind or arguments.positive):
         raise DataError(
@@ -81,8 +82,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         )
     if (arguments.header or arguments.written) and not arguments.table:
         raise DataError("--header and --written need --table: they say how its files are written")
-    if arguments.keras and not arguments.keras.is_file():
-        raise DataError(f"--keras {arguments.keras}: there is no such file")
+    if arguments.script and not arguments.script.is_file():
+        raise DataError(f"--script {arguments.script}: there is no such file")
     if arguments.positive and arguments.kind not in ("", "binary"):
         raise DataError(
             f"--positive {arguments.positive}: only a binary label has a positive class"

@@ -58,19 +58,20 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     counts = Counter(file.label for file in files)
     shape = guess_shape([images.root / file.path for file in files])
     size, channels = shape.form.size, shape.form.channels
-    code = record_images(script, images.classes) if script else None
-    if code and "size" in code.result:
-        size, channels = code.result["size"], code.result["channels"]
+    per_class = {name: counts[at] for at, name in enumerate(images.classes)}
+    code = record_images(script, Path(folder), per_class) if script else None
+    if code:
+        size, channels = (code.size[0], code.size[1]), code.channels
     rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
-    label = code.result.get("label", {}) if code else {}
+    label = code.label if code else {}
     pair = label["values"] if label.get("kind") == BINARY else ()
     workload = fill(
         SOURCE,
         title=f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}.",
         imports=code and code.imports,
         kinds="Binary, ImageFolder" if pair else "ImageFolder",
-        model=code and code.adapter(Source("inputs")),
+        model=code and code.adapter,
         size=literal(tuple(size)),
         seen=shape.seen,
         channels=channels,

@@ -17,33 +17,34 @@ from pipelines.projects.starter.labels import (
 from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
 
 
-def record(script: Path, contents: Contents, label: Texts) -> RecordedScript:
-    """Run a script, and compare the rows that reach its fit with the table's."""
+def record(script: Path, contents: Contents, *, label: str, kind: str) -> RecordedScript:
+    """Run a script, and check what its fit gets against the table."""
     usable = [
         column
         for column in contents.columns
         if not column.facts.unusable and not column.facts.length
     ]
     columns = {column.declared: column.numbers_or_texts for column in usable}
-    originals = {column.declared: column.name for column in usable}
-    return record_table(script, columns, originals, label=label.declared)
+    told = {
+        "originals": {column.declared: column.name for column in usable},
+        "is_whole": contents.is_whole,
+        # Rows of several files follow each other, as by pandas.concat(…, ignore_index=True).
+        "numbers": contents.rows.to_pylist()
+        if contents.paths is None
+        else list(range(1, contents.num_rows + 1)),
+    }
+    return record_table(script, columns, told, label=label, kind=kind)
 
 
 def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
     """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
     if script is None:
         return guess
-    is_whole = not guess.column.values.null_count
-    if not script.has_columns:
-        arguments = {**guess.arguments, "is_required": True}
-        is_required = guess.kind == "Number" and is_whole
-        return replace(guess, arguments=arguments) if is_required else guess
-    used = {column["name"]: column for column in script.result["columns"]}
+    used = {column["name"]: column for column in script.columns}
     if column := used.get(guess.name):
         is_text = column["is_text"]
         kind = "Number" if not is_text else "Text" if guess.kind == "Text" else "Category"
-        has_no_fill = not is_text and not column["is_filled"]
-        is_required = guess.name in script.dropped or (is_whole and has_no_fill)
+        is_required = not is_text and not column["is_filled"]
         arguments = {"is_required": True} if is_required else {}
         return replace(guess, role=FEATURE, kind=kind, arguments=arguments, is_said=False)
     is_left_out = guess.role == FEATURE
@@ -52,22 +53,21 @@ def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
 
 
 def label_of(
-    recorded: RecordedScript, contents: Contents, column: Texts, *, kind: str, positive: str
+    recorded: RecordedScript, contents: Contents, column: Texts, *, positive: str
 ) -> LabelGuess:
     """Return the label that a script trains on, with its classes in the script's order.
 
     Raises:
-        DataError: `kind` or `positive`, the options of the command, are not the script's.
+        DataError: `positive`, an option of the command, is not the script's.
     """
-    label = recorded.result["label"]
+    label = recorded.label
     texts = [_text_of(value, column) for value in label.get("values", ())]
     own_kind, own_positive = label["kind"], texts[1] if label["kind"] == BINARY else ""
-    for name, option, own in (("kind", kind, own_kind), ("positive", positive, own_positive)):
-        if option not in ("", own):
-            raise DataError(
-                f"--{name} {option}: {recorded.path.name} trains with {own or 'none'}; omit"
-                f" --{name}, or change the script"
-            )
+    if positive not in ("", own_positive):
+        raise DataError(
+            f"--positive {positive}: {recorded.path.name} trains with {own_positive or 'none'};"
+            " omit it, or change the script"
+        )
     guess = guess_label(contents, column.name, kind=own_kind, positive=own_positive)
     guess = with_classes(guess, column, texts) if own_kind == CLASSES else guess
     return replace(guess, is_said=False)

@@ -20,7 +20,6 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.literals import Source, call, comment, fill, quoted
-from pipelines.projects.scripts.record import record_function
 from pipelines.projects.starter.folder import Start, check_number
 from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
 from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
@@ -29,7 +28,6 @@ from trainer.errors import did_you_mean
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
-COMBINED = Source("keras.layers.concatenate(list(inputs.values()))")
 DEFAULTS = {"float32": 0.0, "int64": 0, "string": ""}
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
 LONG_BYTES = 256
@@ -39,7 +37,7 @@ SOURCE = '''\
 Written by `trainyard new` from the first {num:,} records. Comments say what was seen.
 """
 
-{imports}from trainyard import {used}
+from trainyard import {used}
 {decoder}
 
 def encode(features):
@@ -56,7 +54,7 @@ workload = Records(
     label={declaration},  # {num_values} values
     encode_with=encode,
     model=model,
-{arguments})
+)
 '''
 MODEL = '''
 
@@ -157,12 +155,8 @@ class Seen:
         return f"{min(self.values):g} to {max(self.values):g}"
 
 
-def start_records(
-    sources: Sequence[str], label: str, *, kind: str = "", script: Path | None = None
-) -> Start:
-    """Return the folder's content for TFRecords.
-
-    The model is the script's, or a net over all features.
+def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Start:
+    """Return the folder's content for TFRecords, with a net over all features.
 
     Raises:
         DataError: a file is damaged, or has no such label, or no feature that a model can get.
@@ -182,18 +176,13 @@ def start_records(
     if not used:
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")
-    code = record_function(script) if script else None
     inputs = valid_names(seen)
-    if code:
-        first, *more = sorted(inputs[name] for name in used)
-        model = code.adapter(COMBINED if more else fill("inputs[{}]", quoted(first)))
-    else:
-        parts = [
-            fill(PARTS[own.dtype], name=quoted(inputs[name]), size=own.size)
-            for name, own in used.items()
-        ]
-        many = chosen in (CLASSES, MULTILABEL)
-        model = fill(MODEL, parts=parts, outputs=Source("len(labels)") if many else 1)
+    parts = [
+        fill(PARTS[own.dtype], name=quoted(inputs[name]), size=own.size)
+        for name, own in used.items()
+    ]
+    many = chosen in (CLASSES, MULTILABEL)
+    model = fill(MODEL, parts=parts, outputs=Source("len(labels)") if many else 1)
     counts = Counter(map(str, target.values))
     told = f"tells {label} alone: remove it if it is known only afterwards"
     return Start(
@@ -202,7 +191,6 @@ def start_records(
             names=", ".join(used),
             label=label,
             num=num_records,
-            imports=code and code.imports,
             used=", ".join(sorted({"Records", "Values", chosen.title()})),
             decoder=DECODER if any(own.dtype == "image" for own in used.values()) else None,
             encoded=[
@@ -216,16 +204,12 @@ def start_records(
             ],
             declaration=call(chosen.title(), label),
             num_values=len(counts),
-            arguments=code and code.arguments,
         ),
         data=patterns,
         num_examples=num_records,
         thresholds="{rmse: {at_most: 1.0}}" if chosen == REGRESSION else "{accuracy: 0.8}",
         remark=f"the most frequent label has {counts.most_common(1)[0][1] / num_records:.1%}",
-        code=code.files if code else {},
-        train=code.train if code else {},
         notes=(
-            *(code.notes if code else ()),
             *(f"left out: {count:,} records; each {why}" for why, count in bad.items()),
             *(f"{name}: {told}" for name in _leaks(used, target, chosen)),
             *(f"{name}: left out: {why}" for name, why in reasons.items()),

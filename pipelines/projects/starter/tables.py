@@ -42,7 +42,6 @@ LINE = 100
 BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
 LARGE_BATCH = 512
 MOST_SHOWN = 5
-COMBINED = Source("combine(inputs)")
 SOURCE = '''\
 """{title}
 
@@ -80,13 +79,14 @@ def start_table(
     paths = find_files([str(Path(pattern)) for pattern in patterns])
     contents = read_columns(paths, header=header, told=told)
     check_number(contents.num_rows, paths[0], "rows")
-    label = _label_column(contents, label)
+    code = record(script, contents, label=label, kind=kind) if script else None
+    label = _label_column(contents, code.label_column if code else label)
     files = split_of_files(patterns) if len(patterns) == len(paths) else {}
-    spellings = spellings_of(contents, label, files)
-    target = guess_label(contents, label, kind=kind, positive=positive, spellings=spellings)
-    code = record(script, contents, target.column) if script else None
-    if code and not code.is_function:
-        target = label_of(code, contents, target.column, kind=kind, positive=positive)
+    if code:
+        target = label_of(code, contents, contents.of(label), positive=positive)
+    else:
+        spellings = spellings_of(contents, label, files)
+        target = guess_label(contents, label, kind=kind, positive=positive, spellings=spellings)
     picture = find_picture_column(contents, label, images, paths) if images else None
     guesses = _guesses(contents, label, picture, code)
     if not any(guess.role == FEATURE for guess in guesses):
@@ -156,21 +156,17 @@ def _guesses(
 
 
 def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[str]:
-    """Yield which numbers are never missing, for which the script's model has no other value."""
+    """Yield which numbers are required, since the script has no value for a missing one."""
     names = [
         guess.column.name
         for guess in guesses
         if "is_required" in guess.arguments and guess.name not in script.dropped
     ]
     if names:
-        why = "one input each, not a further one for missing values"
-        remedy = "Remove it if values may be missing"
-        if script.has_columns:
-            why = f"{script.path.name} has no value for a missing one"
-            remedy = "To keep them, let model fill the value"
         yield (
-            f"never missing: {first_of(names, MOST_SHOWN)}; so is_required=True: {why}; later rows"
-            f" without one are quarantined, and counted. {remedy}"
+            f"never missing: {first_of(names, MOST_SHOWN)}; so is_required=True: {script.path.name}"
+            " has no value for a missing one; later rows without one are quarantined, and counted."
+            " To keep them, let model fill the value"
         )
 
 
@@ -190,7 +186,6 @@ def _source(
 ) -> Source:
     features = [guess for guess in guesses if guess.role == FEATURE]
     kinds = {guess.kind for guess in features} | {"Table", label.kind.title()}
-    kinds |= {"combine"} if script and script.combines else set()
     declared: list[Source] = []
     for guess in features:
         name = guess.column.name * guess.column.needs_alias
@@ -228,7 +223,7 @@ def _source(
         remark=script and script.remark,
         imports=script and script.imports,
         kinds=", ".join(sorted(kinds)),
-        adapter=script and script.adapter(COMBINED),
+        adapter=script and script.adapter,
         features=declared,
         arguments=lines,
     )

@@ -2,7 +2,6 @@
 
 import ast
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.continuous import write_integration
-from pipelines.projects.literals import call, comment, fill, literal, quoted
+from pipelines.projects.literals import Source, call, comment, fill, literal, quoted
 from pipelines.projects.runs import find_run
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter import images
@@ -24,7 +23,6 @@ from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
 from pipelines.schedules.file import read_schedule
 from tests.support.data.cases.records import example, records_of
-from trainer import Json
 from trainer.errors import ConfigError
 from trainer.references import valid_name
 from trainer.workloads import ImageFolder, Records, Table, Workload, load_workload
@@ -177,10 +175,7 @@ def test_images_have_their_classes(classes, with_script):
         for row in range(10):
             picture = Image.new("L", (2, 2), row)
             picture.save(folder.parent / "photos" / name / f"{row}.png")
-    script = None
-    if with_script:
-        result = recorded(label={"kind": "binary", "values": classes[:2]})
-        script = RecordedScript(Path(f"{classes[0]}.py"), result)
+    script = recorded(Path(f"{classes[0]}.py"), classes[:2]) if with_script else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(images, "record_images", lambda *_: script)
         write_folder(folder, start_images(str(folder.parent / "photos"), script=script and Path()))
@@ -198,11 +193,20 @@ def test_a_path_that_cannot_be_printed_is_refused(paths):
         check_new(*paths)
 
 
-def recorded(**more: Any) -> Json:
-    """Return the result of a script that was run."""
-    empty = {"callbacks": [], "imports": [], "definitions": [], "notes": [], "after": []}
-    lines = {"model": ["x = keras.layers.Flatten()(inputs)"], "end": ["return x"]}
-    return {**empty, **lines, "values": {}, "fit_line": 1, "train": {}, **more}
+def recorded(path: Path, values: list[str]) -> RecordedScript:
+    """Return a script that was run on images of two classes."""
+    return RecordedScript(
+        path=path,
+        line=1,
+        imports=Source("import keras\n\n"),
+        adapter=Source("\n\ndef model(inputs):\n    return inputs\n"),
+        arguments=Source(""),
+        label={"kind": "binary", "values": values},
+        train={},
+        notes=(),
+        size=(2, 2),
+        channels=1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +238,7 @@ def test_source_is_made_of_constants_only():
             values.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     made = [call for call in calls if ast.unparse(call.func) in ("Source", "fill")]
-    assert len(made) > 40
+    assert len(made) > 30
     assert [ast.unparse(call) for call in made if not is_constant(call.args[0], values)] == []
 
 

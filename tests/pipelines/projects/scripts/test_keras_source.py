@@ -57,7 +57,7 @@ def recurrent():
 
 
 def source_of(model):
-    source = Source(ScriptText(Path("train.py"), ""), {})
+    source = Source(ScriptText(Path("train.py"), ""), {}, {})
     models = ModelSource(source)
     lines, outputs = models.lines(model, ["inputs"])
     body = "\n".join(f"    {line}" for one in lines for line in one.splitlines())
@@ -104,7 +104,7 @@ OBJECTS = {
 
 @pytest.mark.parametrize("expected", OBJECTS)
 def test_an_object_is_written_with_the_arguments_that_are_no_defaults(expected):
-    source = Source(ScriptText(Path("train.py"), ""), {})
+    source = Source(ScriptText(Path("train.py"), ""), {}, {})
     assert source.of(OBJECTS[expected]()) == expected
 
 
@@ -128,7 +128,7 @@ def bad(labels, likely):
 def test_a_function_of_the_script_comes_with_all_that_it_uses(tmp_path):
     text = ScriptText(tmp_path / "train.py", SCRIPT)
     values = {"GAMMA": 2.0, "DATA": object()}
-    source = Source(text, values).of
+    source = Source(text, values, {}).of
     imports, definitions = text.definitions(["focal"], values, source)
     assert imports == ["from keras import ops"]
     assert [one.splitlines()[-1] for one in definitions] == [

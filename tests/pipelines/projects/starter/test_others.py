@@ -1,8 +1,7 @@
-"""`trainyard new` for images, records and scripts with a Keras model."""
+"""`trainyard new` for images and records."""
 
 import io
 import json
-import random
 import re
 from pathlib import Path
 
@@ -15,49 +14,16 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
-from pipelines.projects.scripts import record
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
-from pipelines.projects.starter.tables import start_table
 from tests.support.data.cases.records import example, records_of, sequence
 from tests.support.data.class_folders import save_images
 from tests.support.data.trials import prepared_by, try_folder
-from tests.support.processes.user_code import forked
-from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
+from trainer.workloads import Classes, ImageFolder, Values, load_workload
 from trainer.workloads.description import describe, read_description
 
 pytestmark = pytest.mark.timeout(180)
-
-SCRIPT = """\
-import keras
-
-
-def mean_error(y_true, y_pred):
-    return keras.ops.mean(keras.ops.abs(y_true - y_pred))
-
-
-def build_model(units=8, *, rate: float = 0.1):
-    model = keras.Sequential([keras.layers.Dense(units), keras.layers.Dense(1)])
-    model.compile("adam", loss=mean_error, metrics=["mae"], weighted_metrics=["mape"])
-    return model
-
-
-def main():
-    build_model().fit([[1.0]], [1.0])
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "running", forked)
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -139,16 +105,6 @@ def test_white_is_guessed_from_deep_pictures_and_the_same_when_served(tmp_path, 
     assert statistics["splits"]["train"]["pixels"]["mean"][0] > 30
 
 
-@pytest.mark.parametrize(("layer", "is_raw"), [("Rescaling(1 / 255)", True), ("ReLU()", False)])
-def test_pixels_are_those_that_the_layers_of_a_script_take(tmp_path, script, layer, is_raw):
-    save_images(tmp_path / "photos", [(12, 12)] * 3)
-    script.write_text(SCRIPT.replace("keras.layers.Dense(1)", f"keras.layers.{layer}"))
-    start = start_images(str(tmp_path / "photos"), script=script)
-    write_folder(tmp_path / "own", start)
-    workload = load_workload(str(tmp_path / "own"))
-    assert (workload.raw_inputs, workload.augment_with) == (is_raw, None)
-
-
 def test_an_empty_or_single_class_folder_is_named(tmp_path):
     save_images(tmp_path / "photos", [(8, 8)])
     (tmp_path / "photos/birds").mkdir()
@@ -171,31 +127,6 @@ def test_folders_that_are_no_classes_are_said(tmp_path, folders, note):
         save_images(tmp_path / "own" / folder, [(20, 20)] * 20)
     notes = start_images(str(tmp_path / "own")).notes
     assert [one for one in notes if re.search(note, one)]
-
-
-def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
-    dice = random.Random(2)
-    lines = [f"{dice.random():.3f},{'ab'[at % 2]},{dice.random():.3f}" for at in range(60)]
-    (tmp_path / "a.csv").write_text("\n".join(["x,kind,price", *lines]) + "\n")
-    start = start_table([str(tmp_path / "a.csv")], "price", script=script)
-    write_folder(tmp_path / "own", start)
-    assert "def build_model(units=8, *, rate: float = 0.1):" in start.workload
-    assert not (tmp_path / "own/train.py").exists()
-    assert any(
-        "line 15: " in note and "so only the function is taken over" in note for note in start.notes
-    )
-    workload = load_workload(str(tmp_path / "own"))
-    assert workload.label == Regression("price")
-    assert {name: one.default for name, one in workload.settings_of().items()} == {
-        "units": 8,
-        "rate": 0.1,
-    }
-    # Known only if all of compile was taken over.
-    limits = {"mape": {"at_most": 1e9}}
-    given = {"thresholds": limits, "model.units": 4}
-    found = try_folder(tmp_path / "own", tmp_path / "a.csv", **given)
-    assert not [problem for one in found.values() for problem in one.problems]
-    assert {one.state for one in found.values()} == {"ok"}
 
 
 @pytest.fixture

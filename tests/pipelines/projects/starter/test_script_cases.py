@@ -21,7 +21,7 @@ def test_new_takes_over_and_check_accepts(tmp_path, monkeypatch, capsys, caplog,
     case.write(tmp_path)
     (tmp_path / "script.py").write_text(case.source)
 
-    code = main(["own", "--table", "data.csv", "--label", "kind", "--keras", "script.py"])
+    code = main(["own", "--table", "data.csv", "--script", "script.py"])
 
     said = "".join(capsys.readouterr()) + caplog.text
     assert code == 0, said

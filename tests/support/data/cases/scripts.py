@@ -6,7 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-HEAD = "import keras\nfrom keras import layers\n"
+HEAD = """\
+import csv
+import keras
+import numpy as np
+import trainyard
+from keras import layers
+rows = list(csv.DictReader(open("data.csv")))
+"""
+# x and y of `flowers`.
+NUMBERS = """\
+x = np.array([[float(row[name]) for name in "abcd"] for row in rows], "float32")
+y = np.array(["xyz".index(row["kind"]) for row in rows])
+"""
+FIT = 'trainyard.fit({}, x, y, rows=rows, label="kind"{})\n'
 NET = "keras.Sequential([keras.Input((4,)), layers.Dense(3{})])"
 LOGITS = "keras.losses.SparseCategoricalCrossentropy(from_logits=True)"
 
@@ -62,21 +75,22 @@ class ScriptCase:
 
 CASES = {
     "softmax_compiled_at_module_level": ScriptCase(
-        HEAD
-        + "SOFTMAX = 'softmax'\n"
-        + f"def create_model():\n    return {NET.format(', activation=SOFTMAX')}\n"
-        + "model = create_model()\n"
-        + 'model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "categorical_crossentropy")\n',
+        HEAD + NUMBERS + "SOFTMAX = 'softmax'\n"
+        f"def create_model():\n    return {NET.format(', activation=SOFTMAX')}\n"
+        "model = create_model()\n"
+        'model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "categorical_crossentropy")\n'
+        + FIT.format("model", "").replace("y,", "keras.utils.to_categorical(y),"),
         workload=("optimizer=keras.optimizers.SGD(momentum=0.9)",),
         model="returns probabilities (the last layer is softmax)",
     ),
     "stops_early": ScriptCase(
-        HEAD
-        + f'def build():\n    model = {NET.format("")}\n    model.compile("adam", {LOGITS})\n'
-        + '    return model\nif __name__ == "__main__":\n'
-        + "    build().fit(x, y, epochs=30, batch_size=16, class_weight={0: 1, 1: 2, 2: 1},\n"
-        + '        callbacks=[keras.callbacks.EarlyStopping(monitor="loss", patience=1)])\n',
-        says=("class_weight of fit in line 8: 0 is x, 1 is y, 2 is z",),
+        HEAD + NUMBERS + f"def build():\n    model = {NET.format('')}\n"
+        f'    model.compile("adam", {LOGITS})\n    return model\nif __name__ == "__main__":\n    '
+        + FIT.format(
+            "build()",
+            ", epochs=30, batch_size=16, class_weight={0: 1, 1: 2, 2: 1},"
+            'callbacks=[keras.callbacks.EarlyStopping(monitor="loss", patience=1)]',
+        ),
         workload=(
             'EarlyStopping(monitor="loss", patience=1)',
             'class_weights={"x": 1, "y": 2, "z": 1}',
@@ -85,89 +99,93 @@ CASES = {
     ),
     "subclass": ScriptCase(
         HEAD
-        + "class Net(keras.Model):\n    def __init__(self):\n        super().__init__()\n"
-        + "        self.out = layers.Dense(3)\n    def call(self, inputs):\n"
-        + "        return self.out(inputs)\ndef make_model():\n    return Net()\n",
-        workload=("own = make_model()",),
+        + NUMBERS
+        + "class Net(keras.Model):\n    def __init__(self, size):\n        super().__init__()\n"
+        "        self.out = layers.Dense(size)\n    def call(self, inputs):\n"
+        f"        return self.out(inputs)\nmodel = Net(3)\nmodel.compile('adam', {LOGITS})\n"
+        + FIT.format("model", ""),
+        workload=("own = Net(3)", "# Line 9 of script.py."),
         model="returns logits",
     ),
     "adapts": ScriptCase(
-        HEAD
-        + "import numpy as np\ndef build():\n    norm = layers.Normalization()\n"
-        + "    norm.adapt(np.random.default_rng(0).normal(5, 2, (50, 4)))\n"
-        + "    return keras.Sequential([keras.Input((4,)), norm, layers.Dense(3)])\n",
-        workload=("is_required=True",),
+        HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
+        "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(3)])\n"
+        f"model.compile('adam', {LOGITS})\n" + FIT.format("model", ""),
+        says=("frozen, as the script has learnt it: means and variances of normalization",),
+        workload=("is_required=True", "# Frozen, as the script has learnt it: means and var"),
     ),
     "whole_script": ScriptCase(
-        HEAD
-        + "import csv\nimport numpy as np\nrows = list(csv.DictReader(open('data.csv')))\n"
-        + "x = np.array([[float(row[name]) for name in 'abcd'] for row in rows], 'float32')\n"
-        + "y = np.array(['xyz'.index(row['kind']) for row in rows])\n"
-        + "norm = layers.Normalization()\nnorm.adapt(x)\n"
-        + "METRICS = [keras.metrics.SparseCategoricalAccuracy(name='accuracy')]\n"
-        + "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(16, 'relu'),\n"
-        + "    layers.Dense(3, activation='softmax')])\n"
-        + "model.compile(keras.optimizers.Adam(0.01), 'sparse_categorical_crossentropy',\n"
-        + "    metrics=METRICS)\n"
-        + "model.fit(x, y, epochs=20, batch_size=24, class_weight={0: 1.0, 1: 1.5, 2: 1.0},\n"
-        + "    validation_split=0.2, callbacks=[keras.callbacks.EarlyStopping(patience=4)])\n",
-        says=(
-            "up to its first fit",
-            "validation_split of fit in line 15: the eval split takes its place",
+        HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
+        "METRICS = [keras.metrics.SparseCategoricalAccuracy(name='accuracy')]\n"
+        "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(16, 'relu'),\n"
+        "    layers.Dense(3, activation='softmax')])\n"
+        "model.compile(keras.optimizers.Adam(0.01), 'sparse_categorical_crossentropy',\n"
+        "    metrics=METRICS)\n"
+        + FIT.format(
+            "model",
+            ", epochs=20, batch_size=24, class_weight={0: 1.0, 1: 1.5, 2: 1.0},"
+            "validation_split=0.2, callbacks=[keras.callbacks.EarlyStopping(patience=4)]",
         ),
+        says=("up to trainyard.fit", "validation_split of fit: the eval split takes"),
         workload=(
             *("keras.layers.Normalization(", "keras.optimizers.Adam(learning_rate=0.01)"),
-            *('class_weights={"x": 1, "y": 1.5, "z": 1}', "EarlyStopping(patience=4)"),
+            *('class_weights={"x": 1.0, "y": 1.5, "z": 1.0}', "EarlyStopping(patience=4)"),
         ),
         run=("epochs: 20", "batch_size: 24"),
         model="returns probabilities",
     ),
     "raw_columns": ScriptCase(
-        HEAD
-        + 'def build(colors=("red", "green", "blue")):\n'
-        + '    size = keras.Input((1,), name="size")\n'
-        + '    color = keras.Input((1,), name="color", dtype="string")\n'
-        + '    floors = keras.Input((1,), name="floors", dtype="int64")\n'
-        + "    parts = [layers.Normalization(mean=120.0, variance=900.0)(size),\n"
-        + '        layers.StringLookup(vocabulary=list(colors), output_mode="one_hot")(color),\n'
-        + '        layers.CategoryEncoding(num_tokens=5, output_mode="one_hot")(floors)]\n'
-        + '    out = layers.Dense(1, activation="sigmoid")(layers.Concatenate()(parts))\n'
-        + '    model = keras.Model({"size": size, "color": color, "floors": floors}, out)\n'
-        + '    model.compile("adam", "binary_crossentropy", metrics=["AUC"])\n    return model\n',
+        HEAD + 'size = keras.Input((1,), name="size")\n'
+        'color = keras.Input((1,), name="color", dtype="string")\n'
+        'floors = keras.Input((1,), name="floors", dtype="int64")\n'
+        "parts = [layers.Normalization(mean=120.0, variance=900.0)(size),\n"
+        '    layers.StringLookup(vocabulary=["red", "green"], output_mode="one_hot")(color),\n'
+        '    layers.CategoryEncoding(num_tokens=5, output_mode="one_hot")(floors)]\n'
+        'out = layers.Dense(1, activation="sigmoid")(layers.Concatenate()(parts))\n'
+        'model = keras.Model({"size": size, "color": color, "floors": floors}, out)\n'
+        'model.compile("adam", "binary_crossentropy", metrics=["AUC"])\n'
+        'x = {n: np.array([row[n] for row in rows]) for n in ("size", "color", "floors")}\n'
+        'x["size"], x["floors"] = x["size"].astype("float32"), x["floors"].astype("int64")\n'
+        'y = np.array([row["kind"] == "y" for row in rows])\n' + FIT.format("model", ""),
         houses,
-        workload=("raw_inputs=True",),
+        workload=('Category("color")', 'Binary("kind", positive="y"'),
         model="returns probabilities (the last layer is sigmoid)",
     ),
     "two_outputs": ScriptCase(
-        HEAD
-        + "def build():\n    inputs = keras.Input((4,))\n"
-        + '    x = layers.Dense(8, activation="relu")(inputs)\n'
-        + '    return keras.Model(inputs, {"kind": layers.Dense(3)(x), "embedding": x})\n',
+        HEAD + NUMBERS + 'inputs = keras.Input((4,))\nx1 = layers.Dense(8, "relu")(inputs)\n'
+        'model = keras.Model(inputs, {"kind": layers.Dense(3)(x1), "embedding": x1})\n'
+        f'model.compile("adam", {{"kind": {LOGITS}}})\n'
+        + FIT.format("model", "").replace("y,", '{"kind": y},'),
         model="returns logits",
     ),
     "scheduler": ScriptCase(
-        HEAD
-        + f"def build():\n    model = {NET.format('')}\n"
-        + f"    model.compile(keras.optimizers.SGD(0.1), {LOGITS})\n    return model\n"
-        + 'if __name__ == "__main__":\n    build().fit(x, y, epochs=6, batch_size=64, callbacks=[\n'
-        + "        keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)])\n",
-        workload=("LearningRateScheduler(schedule=lambda epoch: 0.1 * 0.5**epoch)",),
+        HEAD + NUMBERS + f"model = {NET.format('')}\n"
+        f"model.compile(keras.optimizers.SGD(0.1), {LOGITS})\n"
+        + FIT.format(
+            "model",
+            ", epochs=6, batch_size=64, callbacks=["
+            "keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)]",
+        ),
+        workload=("LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)",),
         run=("epochs: 6", "batch_size: 64"),
     ),
     "lookup": ScriptCase(
-        HEAD
-        + 'def build():\n    word = keras.Input((1,), dtype="string", name="word")\n'
-        + '    index = layers.StringLookup(vocabulary=["red", "green", "blue"])(word)\n'
-        + "    x = layers.Flatten()(layers.Embedding(8, 4)(index))\n"
-        + "    return keras.Model(word, layers.Dense(3)(x))\n",
+        HEAD + 'word = keras.Input((1,), dtype="string", name="word")\n'
+        'index = layers.StringLookup(vocabulary=["red", "green", "blue"])(word)\n'
+        "out = layers.Dense(3)(layers.Flatten()(layers.Embedding(8, 4)(index)))\n"
+        f"model = keras.Model(word, out)\nmodel.compile('adam', {LOGITS})\n"
+        'x = np.array([[row["word"]] for row in rows])\n'
+        'y = np.array(["xyz".index(row["kind"]) for row in rows])\n' + FIT.format("model", ""),
         words,
-        workload=("raw_inputs=True",),
+        workload=('Category("word")',),
     ),
     "regularized": ScriptCase(
         HEAD
-        + "def build():\n    return "
+        + NUMBERS
+        + "model = "
         + NET.format(", kernel_regularizer=keras.regularizers.L2(0.5)")
-        + "\n",
-        workload=("is_required=True",),
+        + f"\nmodel.compile('adam', {LOGITS})\n"
+        + FIT.format("model", ""),
+        workload=("kernel_regularizer=keras.regularizers.L2(l2=0.5)",),
     ),
 }

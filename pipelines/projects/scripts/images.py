@@ -1,0 +1,130 @@
+"""Size, pixels, label and weights that class folders of images take over from a script."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from pipelines.projects.scripts.columns import Array
+from pipelines.projects.scripts.rows import Input, Inputs, array_of
+from pipelines.projects.scripts.script_text import ScriptFault
+from pipelines.projects.scripts.tables import codes_of
+from pipelines.projects.scripts.written import DEFAULT_BATCH, Parts, Written
+from trainer import Json
+
+WHITE = 255.0
+LIGHT = 1.5  # the largest pixel of images from 0 to 1, or -1 to 1
+NUM_CHECKED = 8
+CHANNELS = (1, 3, 4)
+CLASS_LISTS = ("class_names", "classes")  # arguments of Keras' loaders of images
+
+
+def write_images(written: Written, folder: Path, classes: Mapping[str, int], result: Path) -> Json:
+    """Return what a workload of images takes over from a script; weights are a file in `result`.
+
+    `classes` has the number of images of each.
+
+    Raises:
+        ScriptFault: the rows are no images, not all of the folder, or have other classes.
+    """
+    fit, told, names = written.recording.fit_arguments, written.recording.told, sorted(classes)
+    if told["images"] is None or Path(told["images"]).resolve() != folder:
+        raise ScriptFault(f"trainyard.fit needs images={str(folder)!r}, the folder of --images")
+    if fit.get("sample_weight") is not None:
+        raise ScriptFault("sample_weight of images has no place in their folders")
+    if listed := next((w for w in CLASS_LISTS if f"{w}=" in written.recording.script.text), ""):
+        raise ScriptFault(
+            f"{listed}=… may number classes in another order than their names: omit it"
+        )
+    batches = list(_batches(fit.get("x"), fit.get("y")))
+    images, labels = batches[0]
+    codes = np.concatenate([codes_of(y) for _, y in batches])
+    _check_number(len(codes), fit.get("validation_data"), sum(classes.values()))
+    given = Inputs("tensor", (Input("", images[:NUM_CHECKED]),))
+    size = written.output_size(given, "label")
+    if (2 if size == 1 else size) != len(names) or not np.isin(codes, range(len(names))).all():
+        raise ScriptFault(
+            f"the model has {size} outputs, and there are {len(names)} folders of classes: give its"
+            " last layer as many units, and y numbers of classes from 0, or one-hot"
+        )
+    written.result["label"] = {"kind": "binary" if size == 1 else "classes", "values": names}
+    written.class_weights(names, range(len(names)))
+    if size == 1:
+        written.count_from_one_half("label")
+    written.settings((images[:2], labels[:2]), len(images) if len(batches) > 1 else DEFAULT_BATCH)
+    shape = _shape(images.shape[1:])
+    written.result |= {"size": shape[:2], "channels": shape[2]}
+    scale, offset = _scale(images)
+    lines = []
+    if scale != 1:
+        moved = f", offset={offset:g}" if offset else ""
+        lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
+        written.notes.append(f"pixels from {offset:g} to 1 are made in the model, of 0 to 255")
+    if shape != images.shape[1:]:
+        before = "x" if lines else "inputs"
+        lines.append(f"x = keras.layers.Reshape({tuple(images.shape[1:])})({before})")
+    pixels = (images[:NUM_CHECKED].astype(np.float32).reshape(-1, *shape) - offset) / scale
+    parts = Parts(
+        lines=lines,
+        expressions=["x" if lines else "inputs"],
+        inputs=keras.Input(shape, name="image"),
+        batch=keras.ops.convert_to_tensor(pixels),
+        given=given,
+    )
+    return written.write(parts, result)
+
+
+def _batches(x: Any, y: Any = None) -> Iterator[tuple[Array, Array]]:
+    """Yield images with their labels, of a data set in its batches."""
+    if hasattr(x, "shape"):
+        yield array_of(x), array_of(y)
+        return
+    data = (x[at] for at in range(x.num_batches)) if isinstance(x, keras.utils.PyDataset) else x
+    for batch in data:
+        if not isinstance(batch, tuple | list):
+            raise ScriptFault("fit gets no labels; images in class folders have their class")
+        yield np.asarray(batch[0]), np.asarray(batch[1])
+
+
+def _check_number(number: int, judged: Any, total: int) -> None:
+    """Raise ScriptFault unless x and validation_data have all images of the folder."""
+    if number != total and judged is not None:
+        pairs = judged if isinstance(judged, tuple) else (judged,)
+        number += sum(len(images) for images, _ in _batches(*pairs))
+    if number != total:
+        raise ScriptFault(
+            f"x has {number:,} images with those of validation_data, and the folder {total:,}: give"
+            " fit all of a folder, and make one with these images if they are a part"
+        )
+
+
+def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    match shape:
+        case (height, width, channels) if channels in CHANNELS:
+            return (height, width, channels)
+        case (height, width):
+            return (height, width, 1)
+        case (size,):
+            for channels in CHANNELS:
+                side = math.isqrt(size // channels)
+                if side * side * channels == size:
+                    return (side, side, channels)
+    raise ScriptFault(f"fit gets {shape} for each example, which is no image")
+
+
+def _scale(values: Array) -> tuple[float, float]:
+    """Return what pixels from 0 to 255 were multiplied with, and what was added."""
+    low, high = float(values.min()), float(values.max())
+    if high > LIGHT and low >= 0:
+        return 1.0, 0.0
+    if low >= 0:
+        return 1 / WHITE, 0.0
+    if low >= -1 and high <= 1:
+        return 2 / WHITE, -1.0
+    raise ScriptFault(
+        f"pixels from {low:.3g} to {high:.3g} are scaled outside the model: fit those from 0 to 255"
+        " or 0 to 1, and scale them in the model by keras.layers.Normalization"
+    )

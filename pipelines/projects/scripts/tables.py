@@ -1,0 +1,223 @@
+"""Columns, label and weights that a table takes over from a script."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.projects.literals import quoted
+from pipelines.projects.scripts.columns import Array, FileColumn, missing, origin_of
+from pipelines.projects.scripts.front import Front
+from pipelines.projects.scripts.rows import Inputs, array_of, inputs_of, row_numbers
+from pipelines.projects.scripts.script_text import ScriptFault
+from pipelines.projects.scripts.written import NUM_CHECKED, Parts, Written
+from trainer import Json
+from trainer.errors import did_you_mean
+
+# By their names without lines.
+OF_NUMBERS = (
+    *("mse", "mae", "mape", "msle", "meansquarederror", "meanabsoluteerror", "logcosh", "poisson"),
+    *("meanabsolutepercentageerror", "meansquaredlogarithmicerror", "huber", "huberloss"),
+)
+
+
+def read_columns(path: Path, told_rows: Any, num_rows: int) -> tuple[Array, list[FileColumn], int]:
+    """Return which rows of x were read, the file's columns in these, and its number of rows.
+
+    Raises:
+        ScriptFault: the rows of x are not rows of the file.
+    """
+    table = pq.read_table(path)
+    told = json.loads((table.schema.metadata or {})[b"told"])
+    names, file_numbers = told["originals"], np.array(told["numbers"])
+    columns = {name: _array(table[name].combine_chunks()) for name in table.column_names}
+    known = {names[name]: values for name, values in columns.items()}
+    numbers = row_numbers(told_rows, num_rows, known)
+    place = np.full(max(file_numbers.max(), numbers.max() + 1), -1)
+    place[file_numbers - 1] = np.arange(len(file_numbers))
+    is_read = place[numbers] >= 0
+    if told["is_whole"] and not is_read.all():
+        raise ScriptFault(
+            f"rows has {numbers[~is_read][0]:,}, and the file has the rows 0 to"
+            f" {file_numbers.max() - 1:,}: leave rows that are made out of fit"
+        )
+    rows = place[numbers[is_read]]
+    chosen = [
+        FileColumn(name, names[name], values[rows], file_numbers[rows], missing(values).sum())
+        for name, values in columns.items()
+    ]
+    return is_read, chosen, len(file_numbers)
+
+
+def _array(values: pa.Array) -> Array:
+    if pa.types.is_string(values.type):
+        return np.array(values.fill_null("").to_pylist(), dtype=str)
+    return np.asarray(values.fill_null(np.nan), dtype=np.float64)
+
+
+def write_table(written: Written, path: Path, *, label: str, kind: str) -> Json:
+    """Return what a workload of a table takes over from a script; `kind` is "" or an option.
+
+    Raises:
+        ScriptFault: the rows are not the file's, or what was made of them is not told.
+    """
+    fit, told = written.recording.fit_arguments, written.recording.told
+    given = inputs_of(fit.get("x"))
+    num_rows = len(given.each[0].values)
+    is_read, columns, file_size = read_columns(path, told["rows"], num_rows)
+    given = given.only(is_read)
+    target = _target(columns, label or told["label"])
+    front = Front([column for column in columns if column is not target], written.source)
+    written.model(given.first(2))  # which builds it
+    expressions = [
+        front.tensor(own, wanted, variable=f"input_{at}")
+        for at, (own, wanted) in enumerate(given.of_model(written.model), 1)
+    ]
+    y = fit.get("y")
+    output = next(iter(y)) if isinstance(y, Mapping) and len(y) == 1 else None
+    values = array_of(y[output] if isinstance(y, Mapping) and output else y)
+    if len(values) != num_rows:
+        raise ScriptFault("fit needs one label as y: an array, or a dict with that of one output")
+    values = values[is_read]
+    _label(written, values, target, given, kind)
+    _weights(written, values, columns, is_read)
+    some = values[:2] if output is None else {output: values[:2]}
+    written.settings((given.first(2), some))
+    if len(values) < file_size:
+        written.notes.append(
+            f"x has {len(values):,} of the file's {file_size:,} rows; the workload uses all, and"
+            " splits them itself (prepare in run.yaml): remove from the file what is not to learn"
+        )
+    written.notes += dict.fromkeys(front.notes)
+    written.result["columns"] = [_described(column, front) for column in front.used.values()]
+    kinds = {name: "string" if own.is_text else "float32" for name, own in front.used.items()}
+    own_values = {
+        name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)
+        for name, column in front.used.items()
+    }
+    parts = Parts(
+        lines=front.lines,
+        expressions=expressions,
+        inputs={name: keras.Input([1], name=name, dtype=kinds[name]) for name in kinds},
+        batch={name: keras.ops.convert_to_tensor(own) for name, own in own_values.items()},
+        given=given,
+    )
+    return written.write(parts, path.parent)
+
+
+def _target(columns: Sequence[FileColumn], label: str) -> FileColumn:
+    for column in columns:
+        if label in (column.original, column.name):
+            if column.is_missing.any():
+                row = column.numbers[column.is_missing.argmax()]
+                raise ScriptFault(f"row {row:,} of the file has no {label}: leave it out of x")
+            return column
+    names = [column.original for column in columns]
+    hint = did_you_mean(label, names)
+    raise ScriptFault(f"label={label!r}:{hint} it is a column: {', '.join(names)}")
+
+
+def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: str) -> None:
+    """Write down which label the script trains on."""
+    size, name = written.output_size(given, target.name), target.original
+    codes = codes_of(y)
+    if codes.ndim > 1:
+        raise ScriptFault(
+            f"y has {codes.shape[1]} labels for a row: give fit one of them, and a model with one"
+            " output; lists of labels in the file are a Multilabel of a workload.py of your own"
+        )
+    own_kind = _kind(written, codes, target, size, kind)
+    if kind not in ("", own_kind):
+        raise ScriptFault(f"its loss is for {own_kind}: omit --kind {kind}, or change the script")
+    written.result["label"] = {"kind": own_kind}
+    if own_kind == "regression":
+        origin = origin_of(codes, target)
+        if origin is None or not origin.is_own:
+            raise ScriptFault(
+                f"y has not {name}'s own numbers: give fit these, and end the model by"
+                " keras.layers.Rescaling instead of scaling y; for a logarithm there is"
+                ' loss="mean_squared_logarithmic_error"'
+            )
+        return
+    values, first, numbers = target.distinct
+    table = codes[first]
+    if not (table[numbers] == codes).all() or len({*table.tolist()}) < len(table):
+        raise ScriptFault(
+            f"y is no number for each value of {name}: write the class that fit gets into the file"
+            " as a column, which is the label"
+        )
+    ordered = values[np.argsort(table)].tolist()
+    # A label of whole numbers has them without a point.
+    are_whole = all(not isinstance(value, str) and value.is_integer() for value in ordered)
+    written.result["label"]["values"] = [*map(int, ordered)] if are_whole else ordered
+    if len(table) != (2 if own_kind == "binary" else size):
+        raise ScriptFault(
+            f"the model has {size} outputs, and {name} {len(table)} classes: give its last layer as"
+            " many units"
+        )
+    if own_kind == "binary":
+        written.count_from_one_half(target.name)
+
+
+def codes_of(y: Array) -> Array:
+    """Return a label as [rows], also of one that is one-hot; several labels stay as they are."""
+    if y.ndim == 1 or y.shape[1] == 1:
+        return y.reshape(-1)
+    is_one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()
+    return y.argmax(axis=1) if is_one_hot else y
+
+
+def _kind(written: Written, codes: Array, target: FileColumn, size: int, kind: str) -> str:
+    """Return the kind of the label, which follows the loss.
+
+    Raises:
+        ScriptFault: a loss of the script's own may be for two kinds.
+    """
+    if size > 1 or target.is_text:
+        return "classes" if size > 1 else "binary"
+    loss = written.loss_of(target.name)
+    name = loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))
+    plain = str(name).lower().replace("_", "")
+    if plain in OF_NUMBERS or len(np.unique(codes)) > 2:  # noqa: PLR2004
+        return "regression"
+    if "crossentropy" in plain or "hinge" in plain:
+        return "binary"
+    if not kind:
+        raise ScriptFault(
+            f"the loss {name} may be for two classes or for numbers: give --kind binary, or --kind"
+            " regression"
+        )
+    return kind
+
+
+def _weights(written: Written, y: Array, columns: Sequence[FileColumn], is_read: Array) -> None:
+    fit, values = written.recording.fit_arguments, written.result["label"].get("values", [])
+    if fit.get("class_weight") and not values:
+        raise ScriptFault("class_weight is for a label of classes: remove it from fit")
+    if values:
+        written.class_weights(values, np.unique(codes_of(y)).tolist())
+    if fit.get("sample_weight") is not None:
+        weights = array_of(fit["sample_weight"]).reshape(-1)[is_read]
+        same = [c.name for c in columns if (origin := origin_of(weights, c)) and origin.is_own]
+        if not same:
+            raise ScriptFault(
+                "sample_weight is no column of the file: write it into the file as one, or give"
+                " class_weight"
+            )
+        written.arguments.append(f"weight={quoted(same[0])},")
+
+
+def _described(column: FileColumn, front: Front) -> Json:
+    is_filled = column.name in front.filled or bool(column.is_missing.any())
+    num_dropped = 0 if is_filled or column.is_text else int(column.num_missing)
+    return {
+        "name": column.name,
+        "is_text": column.is_text,
+        "is_filled": is_filled,
+        "num_dropped": num_dropped,
+    }
