@@ -24,7 +24,7 @@ SECTIONS = {
     "Splits": ("Split",),
     "Files to fetch": ("Source", "SourceFile", "Download"),
     "Models": ("Recipe", "combine", "flip", "shift"),
-    "Runs": ("check", "run", "submit", "Run", "load_workload"),
+    "Runs": ("check", "run", "submit", "fit", "Run", "load_workload"),
 }
 EXAMPLES = {
     "Table": 'Table([Number("age"), Category("plan")], label=Binary("left"), key="id")',

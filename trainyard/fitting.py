@@ -18,8 +18,7 @@ def fit(
         model: compiled.
         arguments: of `model.fit`.
         rows: the table's rows in the order of x: a pandas object with the file's index, the
-            numbers of the rows from 0, or records, such as those of `csv.DictReader`. Of images
-            their paths in the folder, if x has a part of them.
+            numbers of the rows from 0, or records, such as those of `csv.DictReader`.
         images: in place of rows, the folder with a folder of images for each class.
         label: the column to predict, which y is made of.
         named: further arguments of `model.fit`.

@@ -101,7 +101,7 @@ class Front:
             made = f"({made} {'-' if origin.mean > 0 else '+'} {number(abs(origin.mean))})"
         if origin.deviation != 1:
             made = f"{made} / {number(origin.deviation)}"
-            self.source.learnt[f"the numbers that scale {name}"] = None
+            self.source.learnt[f"scale of {name}"] = None
         if origin.fill is None:
             return made
         self.notes.append(f"missing {name} is {origin.fill!s} in x")
@@ -113,7 +113,7 @@ class Front:
         """Return the expression of the numbers that stand for the texts of one column."""
         column = origins[0].column
         texts = column.distinct[0].tolist()
-        self.source.learnt[f"the {len(texts):,} texts of {column.original}"] = None
+        self.source.learnt[f"{len(texts):,} texts of {column.original}"] = None
         words = [texts[origin.hot] for origin in origins if origin.hot is not None]
         if len(words) == len(origins):
             self.notes.append(f"{column.original} is one-hot in x, all 0 for an unknown text")

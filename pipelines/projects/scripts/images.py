@@ -1,6 +1,5 @@
 """Size, pixels, label and weights that class folders of images take over from a script."""
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,22 +54,23 @@ def write_images(written: Written, folder: Path, classes: Mapping[str, int], res
     if size == 1:
         written.count_from_one_half("label")
     written.settings((images[:2], labels[:2]), len(images) if len(batches) > 1 else DEFAULT_BATCH)
-    shape = _shape(images.shape[1:])
-    written.result |= {"size": shape[:2], "channels": shape[2]}
+    if images.ndim != 4 or images.shape[3] not in CHANNELS:  # noqa: PLR2004
+        raise ScriptFault(
+            f"x is {images.shape[1:]} for each image: give [height, width, channels], and have the"
+            " model reshape it"
+        )
+    written.result |= {"size": images.shape[1:3], "channels": images.shape[3]}
     scale, offset = _scale(images)
     lines = []
     if scale != 1:
         moved = f", offset={offset:g}" if offset else ""
         lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
         written.notes.append(f"pixels from {offset:g} to 1 are made in the model, of 0 to 255")
-    if shape != images.shape[1:]:
-        before = "x" if lines else "inputs"
-        lines.append(f"x = keras.layers.Reshape({tuple(images.shape[1:])})({before})")
-    pixels = (images[:NUM_CHECKED].astype(np.float32).reshape(-1, *shape) - offset) / scale
+    pixels = (images[:NUM_CHECKED].astype(np.float32) - offset) / scale
     parts = Parts(
         lines=lines,
         expressions=["x" if lines else "inputs"],
-        inputs=keras.Input(shape, name="image"),
+        inputs=keras.Input(images.shape[1:], name="image"),
         batch=keras.ops.convert_to_tensor(pixels),
         given=given,
     )
@@ -99,20 +99,6 @@ def _check_number(number: int, judged: Any, total: int) -> None:
             f"x has {number:,} images with those of validation_data, and the folder {total:,}: give"
             " fit all of a folder, and make one with these images if they are a part"
         )
-
-
-def _shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    match shape:
-        case (height, width, channels) if channels in CHANNELS:
-            return (height, width, channels)
-        case (height, width):
-            return (height, width, 1)
-        case (size,):
-            for channels in CHANNELS:
-                side = math.isqrt(size // channels)
-                if side * side * channels == size:
-                    return (side, side, channels)
-    raise ScriptFault(f"fit gets {shape} for each example, which is no image")
 
 
 def _scale(values: Array) -> tuple[float, float]:

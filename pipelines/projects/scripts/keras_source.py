@@ -124,7 +124,7 @@ class Source:
             lookup = getattr(thing, "_lookup_layer", thing)
             if not words:
                 return {}
-            self.learnt[f"the {len(words):,} words of {thing.name}"] = None
+            self.learnt[f"{len(words):,} words of {thing.name}"] = None
             if lookup.output_mode != "tf_idf":
                 return {"vocabulary": words}
             return {
@@ -137,7 +137,7 @@ class Source:
             ends = {"mean": np.ravel(thing.mean), "variance": np.ravel(thing.variance)}
             return {name: own if len(own) > 1 else float(own[0]) for name, own in ends.items()}
         if isinstance(thing, layers.Discretization) and thing.num_bins:
-            self.learnt[f"the bins of {thing.name}"] = None
+            self.learnt[f"bins of {thing.name}"] = None
             return {"num_bins": None}
         return {}
 

@@ -126,7 +126,7 @@ def run_script(script: ScriptText) -> Recording:
     path, module = str(script.path), ModuleType("__main__")
     current = recording = Recording(script)
     _patch(recording)
-    sys.argv, sys.modules["__main__"] = [path], module
+    sys.argv, sys.modules["__main__"], trace = [path], module, sys.gettrace()
     module.__file__ = path
     try:
         exec(compile(script.tree, path, "exec"), module.__dict__)
@@ -138,7 +138,7 @@ def run_script(script: ScriptText) -> Recording:
     except Exception as error:  # whatever the user's code raises
         recording.fault = _fault_of(error, path)
     finally:
-        sys.settrace(None)
+        sys.settrace(trace)
     if not recording.line and not recording.fault:
         recording.fault = ScriptFault("it ended without a call of trainyard.fit(model, x, y, …)")
     return recording

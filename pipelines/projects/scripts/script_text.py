@@ -199,13 +199,10 @@ def _name_of(node: Any) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
-def _bound(node: ast.AST) -> list[str]:
-    match node:
-        case ast.Import(names=names) | ast.ImportFrom(names=names):
-            return [(alias.asname or alias.name).split(".")[0] for alias in names]
-        case ast.Assign(targets=targets):
-            inner = [child for target in targets for child in ast.walk(target)]
-            return [child.id for child in inner if isinstance(child, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-    return []
+def _bound(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return []
+    names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]

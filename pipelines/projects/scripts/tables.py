@@ -71,7 +71,10 @@ def write_table(written: Written, path: Path, *, label: str, kind: str) -> Json:
     num_rows = len(given.each[0].values)
     is_read, columns, file_size = read_columns(path, told["rows"], num_rows)
     given = given.only(is_read)
+    if label and told["label"] not in ("", label):
+        raise ScriptFault(f"trainyard.fit has label={told['label']!r}: omit --label {label}")
     target = _target(columns, label or told["label"])
+    written.result["label_column"] = target.original
     front = Front([column for column in columns if column is not target], written.source)
     written.model(given.first(2))  # which builds it
     expressions = [
@@ -94,7 +97,12 @@ def write_table(written: Written, path: Path, *, label: str, kind: str) -> Json:
             " splits them itself (prepare in run.yaml): remove from the file what is not to learn"
         )
     written.notes += dict.fromkeys(front.notes)
-    written.result["columns"] = [_described(column, front) for column in front.used.values()]
+    described = written.result["columns"] = [_described(own, front) for own in front.used.values()]
+    written.notes += [
+        f"rows without {own['name']} are left out ({own['num_dropped']:,}), as the script does"
+        for own in described
+        if own["num_dropped"]
+    ]
     kinds = {name: "string" if own.is_text else "float32" for name, own in front.used.items()}
     own_values = {
         name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)

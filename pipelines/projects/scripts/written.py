@@ -72,7 +72,7 @@ class Written:
         self.models = ModelSource(self.source)
         self.notes: list[str] = []
         self.arguments = ["raw_inputs=True,"]
-        self.result: Json = {"line": recording.line, "label_column": recording.told["label"]}
+        self.result: Json = {"line": recording.line}
         config = getattr(self.model, "_compile_config", None)
         if config is None:
             raise ScriptFault("the model is not compiled before trainyard.fit")
@@ -185,7 +185,8 @@ class Written:
             before.insert(0, f"# Before the model in {comment(script.path.name)}.")
         if frozen := ", ".join(self.source.learnt):
             self.notes.append(f"frozen, as the script has learnt it: {frozen}")
-            before.insert(0, f"# Frozen, as the script has learnt it: {comment(frozen)}.")
+            told = f"Frozen, as the script has learnt it: {comment(frozen)}."
+            before = [*(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2)), *before]
         body = [
             *before,
             f"# The model of the fit in line {line}.",
@@ -254,8 +255,8 @@ class Written:
         given = self.model(parts.given.first(NUM_CHECKED), training=False)
         made = built(parts.batch, training=False)
         for wanted, values in zip(*map(keras.tree.flatten, (given, made)), strict=True):
-            size = np.abs(wanted).max() or 1.0
-            if not np.abs(np.asarray(values) - np.asarray(wanted)).max() <= CLOSE * size:
+            size = np.nanmax(np.abs(wanted)) or 1.0
+            if not np.allclose(values, wanted, rtol=0, atol=CLOSE * size, equal_nan=True):
                 raise ScriptFault(
                     "the layers that would be written compute other numbers than its model; layers"
                     " of half precision (a mixed_float16 policy) may be the reason: remove it"

@@ -141,6 +141,11 @@ def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
     parts = []
     for tensor in inputs.values():
         size = getattr(tensor, "num_categories", None)
+        if size is None and "int" in str(tensor.dtype):
+            raise ValueError(
+                "combine gets categories of unknown size: call it in model(inputs), and give what"
+                " it returns to the layer or keras.Model, whose call has other tensors"
+            )
         if size is None:
             parts.append(tensor)
         elif len(tensor.shape) == 1:

@@ -1,4 +1,4 @@
-"""Scripts that are run up to trainyard.fit, in forks; one in a process of its own."""
+"""Scripts that are run up to trainyard.fit; one in a process of its own."""
 
 import random
 import re
@@ -16,7 +16,7 @@ from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
 from pipelines.projects.user_code import running
 from tests.support.data.class_folders import save_images
-from tests.support.processes.user_code import forked
+from tests.support.processes.script import run_scripts_here
 from trainer.workloads import load_workload
 from trainer.workloads.declarations.labels import Binary, Classes, Regression
 
@@ -38,7 +38,7 @@ class Frame:
         return self.values
 
 rows = list(csv.DictReader(open("data.csv")))
-age, bmi = (np.array([float(row[name] or "nan") for row in rows]) for name in ("age", "bmi"))
+age, bmi = (np.array([float(row[name] or 28) for row in rows]) for name in ("age", "bmi"))
 plans, rings = (np.array([row[name] for row in rows]) for name in ("plan", "rings"))
 y, label, told, x, more = rings.astype(int), "rings", np.arange(len(rows)), None, {}
 hot = np.stack([plans == plan for plan in ("basic", "plus")], axis=1)
@@ -53,9 +53,8 @@ FIT = 'trainyard.fit(layer, x, y, rows=told, label=label, **{"epochs": 5, **more
 
 
 @pytest.fixture(autouse=True)
-def forks(monkeypatch):
-    """Scripts run in forks, which spares them the import of TensorFlow."""
-    monkeypatch.setattr(record, "running", forked)
+def here(monkeypatch):
+    run_scripts_here(monkeypatch)
 
 
 @pytest.fixture
@@ -64,7 +63,8 @@ def start(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     dice = random.Random(3)
     rows = [
-        f"{18 + at % 47},{dice.gauss(28, 5):.2f},{('basic', 'plus', 'pro')[dice.randrange(3)]},"
+        f"{18 + at % 47},{'' if at == 7 else dice.gauss(28, 5):.5},"
+        f"{('basic', 'plus', 'pro')[dice.randrange(3)]},"
         f"{3 + at % 47 // 9},{'no' if dice.random() < 0.6 else 'yes'},{dice.choice([1, 2])}"
         for at in range(300)
     ]
@@ -73,7 +73,9 @@ def start(tmp_path, monkeypatch):
     def do(changes, line=FIT, **options):
         text = SCRIPT.replace("CHANGES", changes).replace("LINE", line)
         (tmp_path / "train.py").write_text(text)
-        begun = start_table(["data.csv"], "", script=tmp_path / "train.py", **options)
+        begun = start_table(
+            ["data.csv"], options.pop("label", ""), script=tmp_path / "train.py", **options
+        )
         write_folder(tmp_path / "own", begun)
         return load_workload(str(tmp_path / "own")), begun
 
@@ -85,7 +87,7 @@ def test_numbers_on_a_line_go_on_beyond_the_file(start):
     workload, begun = start("")
     assert workload.label == Regression("rings")
     assert [feature.name for feature in workload.features] == ["age", "bmi"]
-    assert all(feature.is_required for feature in workload.features)
+    assert [feature.is_required for feature in workload.features] == [True, False]
     assert begun.train == {"epochs": 5, "batch_size": 32}
     model = workload.build_model()
     inputs = {name: np.array([[80.0], [80.0]], np.float32) for name in ("age", "bmi")}
@@ -93,9 +95,7 @@ def test_numbers_on_a_line_go_on_beyond_the_file(start):
     known = [18 + at % 47 for at in range(300)]
     expected = [(80 - np.mean(known)) / np.std(known), 80]
     np.testing.assert_allclose(first(inputs), [expected] * 2, rtol=1e-5)
-    assert any(
-        "frozen, as the script has learnt it: the numbers that scale age" in n for n in begun.notes
-    )
+    assert any("frozen, as the script has learnt it: scale of age" in n for n in begun.notes)
 
 
 ONE_HOT = "x = np.concatenate([age[:, None], hot, np.log1p(bmi)[:, None]], axis=1)"
@@ -108,7 +108,10 @@ TAKEN = {
             'vocabulary=["basic", "plus"],\n        output_mode="one_hot",',
             'keras.ops.log(inputs["bmi"] + 1.0)',
         ],
-        ["plan is one-hot in x, all 0 for an unknown text", "the 3 texts of plan"],
+        [
+            "plan is one-hot in x, all 0 for an unknown text",
+            "frozen, as the script has learnt it: 3 texts of plan",
+        ],
     ),
     "codes": (
         "x = np.unique(plans, return_inverse=True)[1][:, None]",
@@ -157,13 +160,21 @@ TAKEN = {
     "an index": (
         "told = Frame(np.arange(300)[::-1], age=age); y = y[::-1]\n"
         "x = Frame(told.index, bmi=bmi[::-1], age=age[::-1])",
-        ['[inputs["bmi"], inputs["age"]]'],
+        ['28.0, inputs["bmi"]),\n        inputs["age"],'],
         [],
+    ),
+    "rows left out": (
+        "told = [row for row in rows if row['bmi']]\n"
+        "y = np.array([int(row['rings']) for row in told])\n"
+        "x = np.array([[float(row['bmi'])] for row in told])",
+        [],
+        ["rows without bmi are left out (1), as the script does"],
     ),
     "records": ("told = rows[::-1]; x = bmi[::-1][:, None]; y = y[::-1]", ['(inputs["bmi"])'], []),
 }
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of h5py
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_told_is_taken_over(start, name):
     changes, source, notes = TAKEN[name]
@@ -263,6 +274,19 @@ def test_the_fit_to_change_is_shown(start, line, shown):
             start("", line)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "classes"}, "its loss is for regression: omit --kind classes"),
+        ({"label": "left"}, "trainyard.fit has label='rings': omit --label left"),
+        ({"positive": "3"}, "--positive 3: train.py trains with none; omit it"),
+    ],
+)
+def test_options_that_contradict_the_script_are_refused(start, options, message):
+    with pytest.raises(DataError, match=message):
+        start("", **options)
+
+
 def test_a_notebook_is_refused_with_the_command_that_makes_a_script_of_it(tmp_path):
     (tmp_path / "train.ipynb").write_text("{}")
     (tmp_path / "data.csv").write_text("a,b\n" + "1,2\n3,4\n" * 20)
@@ -320,6 +344,7 @@ def test_a_process_of_its_own_runs_the_script(start, monkeypatch):
 
 
 def test_a_script_that_does_not_reach_its_fit_is_ended(start, monkeypatch):
+    monkeypatch.setattr(record, "running", running)
     monkeypatch.setattr(record, "TIMEOUT_SECONDS", 1)
     with pytest.raises(
         DataError, match=r"train.py.*: still running after 1 s, before trainyard.fit"

@@ -2,12 +2,11 @@
 
 import pytest
 
-from pipelines.projects.scripts import record
 from pipelines.projects.starter.__main__ import main
 from pipelines.projects.trial.findings import OK
 from tests.support.data.cases.scripts import CASES
 from tests.support.data.trials import try_folder
-from tests.support.processes.user_code import forked
+from tests.support.processes.script import run_scripts_here
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.timeout(180)
 def test_new_takes_over_and_check_accepts(tmp_path, monkeypatch, capsys, caplog, name):
     case = CASES[name]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(record, "running", forked)
+    run_scripts_here(monkeypatch)
     caplog.set_level("INFO")
     case.write(tmp_path)
     (tmp_path / "script.py").write_text(case.source)

@@ -81,7 +81,6 @@ CASES = {
         'model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "categorical_crossentropy")\n'
         + FIT.format("model", "").replace("y,", "keras.utils.to_categorical(y),"),
         workload=("optimizer=keras.optimizers.SGD(momentum=0.9)",),
-        model="returns probabilities (the last layer is softmax)",
     ),
     "stops_early": ScriptCase(
         HEAD + NUMBERS + f"def build():\n    model = {NET.format('')}\n"
@@ -105,7 +104,6 @@ CASES = {
         f"        return self.out(inputs)\nmodel = Net(3)\nmodel.compile('adam', {LOGITS})\n"
         + FIT.format("model", ""),
         workload=("own = Net(3)", "# Line 9 of script.py."),
-        model="returns logits",
     ),
     "adapts": ScriptCase(
         HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
