@@ -110,6 +110,21 @@ def test_missing_predictions_are_errors(body):
     assert reason.endswith("predictions for 2 instances")
 
 
+def test_both_servers_answer_as_often_before_a_latency_counts():
+    paths = []
+
+    class Counting(Handler):
+        def do_POST(self) -> None:
+            paths.append(self.path)
+            self.respond(200, b'{"predictions": [1]}')
+
+    with serving(Counting) as host:
+        answer_in_turns(
+            [["a"]] * 2, new_url=f"http://{host}/new", serving_url=f"http://{host}/old"
+        )
+    assert paths.count("/new") == paths.count("/old") == 4
+
+
 @pytest.mark.parametrize(
     ("new", "old", "expected"),
     [

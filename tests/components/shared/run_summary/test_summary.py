@@ -186,6 +186,20 @@ def test_the_exit_task_writes_the_facts_that_are_read_after_the_end():
     assert written == read
 
 
+@pytest.mark.parametrize(
+    ("state", "message", "outcome"),
+    [
+        ("CANCELLED", "interrupted: the service stopped", "interrupted"),
+        ("CANCELLED", "a user cancelled it", "cancelled"),
+        ("FAILED", "interrupted: the service stopped", "failed"),
+    ],
+)
+def test_only_what_the_service_cancelled_ends_as_interrupted(state, message, outcome):
+    before = job(state=state, error=message)
+    now = datetime.datetime(2026, 11, 21, 10, 1, tzinfo=datetime.UTC)
+    assert summarize(as_ended(before, state=state, error="told", now=now)).outcome == outcome
+
+
 LINES = "the step exited with code 1. Last lines:\nTraceback\nerror: data.csv: no column 'tips'\n"
 
 
