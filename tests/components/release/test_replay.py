@@ -119,9 +119,7 @@ def test_both_servers_answer_as_often_before_a_latency_counts():
             self.respond(200, b'{"predictions": [1]}')
 
     with serving(Counting) as host:
-        answer_in_turns(
-            [["a"]] * 2, new_url=f"http://{host}/new", serving_url=f"http://{host}/old"
-        )
+        answer_in_turns([["a"]] * 2, new_url=f"http://{host}/new", serving_url=f"http://{host}/old")
     assert paths.count("/new") == paths.count("/old") == 4
 
 

@@ -200,7 +200,9 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
     cloud.fails_on = ("POST",)
     monkeypatch.setattr(schedules, "ours", lambda api: list(api.list_resources("schedules")))
     wanted = Wanted(body={"displayName": "n"}, is_paused=False, catch_up=False)
-    change = schedules.Change(action="create", name="n", wanted=wanted)
+    replaced = {"name": f"{PARENT}/schedules/1", "state": "COMPLETED"}
+    cloud.resources = {replaced["name"]: replaced} if kind == "schedules" else {}
+    change = schedules.Change(action="replace", name="n", wanted=wanted, existing=replaced)
     calls = {
         "pipelineJobs": lambda: vertex.create_run(api, {}, run="r"),
         "customJobs": lambda: create_labelled(api, "customJobs", {}),
@@ -209,7 +211,8 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
 
     calls[kind]()
 
-    assert len(cloud.resources) == 1
+    assert len(cloud.resources.keys() - {replaced["name"]}) == 1
+    assert replaced["name"] not in cloud.resources
 
 
 def test_a_schedule_is_paused_once(api, cloud):
