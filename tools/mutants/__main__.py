@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -146,15 +147,16 @@ def try_mutant(mutant: Mutant, tests_of: "Records") -> tuple[str, str]:
     if not mistake:
         return "gone", ""
     tests = tests_of.executing(mutant.file, mistake.line if mutant.function else None)
-    if mutant.test in tests_of.seconds:  # it caught the mutant before
-        tests.insert(0, mutant.test)
-    if not tests:
+    before = mutant.test.partition("[")[0]  # it caught the mutant before
+    beside = tests_beside(mutant.file)
+    tried = [[before] * is_there(before), *batches(tests, tests_of.seconds), *beside]
+    if not any(tried):
         return "not run", ""
     source = path.read_bytes()
     changed = mutant.after.encode() + source[mistake.end :]
     path.write_bytes(source[: mistake.start] + changed)
     try:
-        for batch in batches(tests, tests_of.seconds):
+        for batch in filter(None, tried):
             if failed := first_failure(batch):
                 return "caught", failed
     finally:
@@ -176,6 +178,27 @@ def find_again(mutant: Mutant, source: str) -> Mistake | None:
         return mistake.function != mutant.function, abs(mistake.start - mutant.start)
 
     return min(same, key=distance, default=None)
+
+
+def is_there(test: str) -> bool:
+    """Return whether a test function is in its file."""
+    name, _, function = test.rpartition("::")
+    path = ROOT / name
+    return path.is_file() and f"def {function}(" in path.read_text(encoding="utf-8")
+
+
+def tests_beside(file: str) -> list[list[str]]:
+    """Return the test file of a source file and those of its folder.
+
+    A process that starts before a test, such as a service that tests share, records no lines for
+    it.
+    """
+    path = Path(file)
+    is_local = path.parts[0] == "vertex_local"
+    folder = Path("vertex_local/tests", *path.parts[1:-1]) if is_local else "tests" / path.parent
+    files = [str(found.relative_to(ROOT)) for found in sorted((ROOT / folder).glob("test_*.py"))]
+    own = [name for name in files if Path(name).stem == f"test_{path.stem}"]
+    return [own, [name for name in files if name not in own]]
 
 
 def batches(tests: list[str], seconds: dict[str, float]) -> list[list[str]]:
@@ -212,8 +235,8 @@ def first_failure(tests: list[str]) -> str:
     if process.returncode in (0, NO_TESTS_RAN):
         return ""
     lines = output.decode(errors="replace").splitlines()
-    failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0] if failed else f"exit code {process.returncode}"
+    found = (re.match(r"(?:FAILED|ERROR) ((?:tests|vertex_local)/.*?)(?: - |$)", x) for x in lines)
+    return next((match[1] for match in found if match), f"exit code {process.returncode}")
 
 
 class Records:
