@@ -196,7 +196,9 @@ def tests_beside(file: str) -> list[list[str]]:
     path = Path(file)
     is_local = path.parts[0] == "vertex_local"
     folder = Path("vertex_local/tests", *path.parts[1:-1]) if is_local else "tests" / path.parent
-    files = [str(found.relative_to(ROOT)) for found in sorted((ROOT / folder).glob("test_*.py"))]
+    while not (found := sorted((ROOT / folder).glob("test_*.py"))):
+        folder = folder.parent
+    files = [str(path.relative_to(ROOT)) for path in found]
     own = [name for name in files if Path(name).stem == f"test_{path.stem}"]
     return [own, [name for name in files if name not in own]]
 

@@ -144,5 +144,6 @@ def test_a_slice_with_one_class_or_few_rows_is_said():
         "not judged by auc: slice plan basic (the slice has no 'yes'),"
         " plan = gold (it has fewer than 10 examples)"
     )
+    assert (checks[2].is_ok, checks[2].is_sure) == (True, False)
     comparison = compare(data, options, rules=options.rules, missing={})
     assert [is_slice_ok(one, options) for one in comparison.slices] == [None, True]
