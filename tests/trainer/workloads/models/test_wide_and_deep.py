@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from trainer.workloads.models.wide_and_deep import sum_embeddings
+from trainer.workloads.models.wide_and_deep import build_wide_and_deep, sum_embeddings
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,24 @@ def test_more_telling_words_weigh_more(is_scaled, expected):
     tokens = keras.ops.convert_to_tensor([[1, 2, 2, 1], [2, 0, 0, 0], [0, 0, 0, 0]], "int32")
     found = sum_embeddings(tokens, ones, is_scaled=is_scaled)
     np.testing.assert_allclose(np.ravel(found), expected)
+
+
+def test_every_input_is_in_the_linear_model_and_in_the_net():
+    model = build_wide_and_deep(
+        categories=(3, 4),
+        crosses=(5,),
+        num_amounts=2,
+        edges=((), ()),
+        tokens={"words": (6, 7)},
+        images={},
+        num_outputs=1,
+        hidden_units=(8,),
+        embedding_size=2,
+        batch_norm=False,
+    )
+    shapes = sorted(tuple(weight.shape) for weight in model.weights)
+    embedded = {"categories": (7, 2), "words": (6, 2)}
+    linear = {"categories": (7, 1), "pairs": (5, 1), "words": (6, 1)}
+    deep_inputs = 2 * 2 + 2 + 2  # the embeddings of two categories, two amounts, and of the words
+    net = [(deep_inputs, 8), (8,), (8, 1), (1,)]
+    assert shapes == sorted([*embedded.values(), *linear.values(), *net])
