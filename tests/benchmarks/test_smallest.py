@@ -22,10 +22,7 @@ SMALLEST = {
     "growth": "--dimensions versions --sizes 2,4",
     "image_folder": "--images 100 --rounds 1",
     "importance": "--rows 1000 --columns 2 --rounds 1",
-    "mnist_accuracy": "--seeds 1 --epochs 1",
-    "serving": "--exchanges 1 --kills 1",
     "serving_rate": "--workloads mnist --clients 1 --seconds 1 --rounds 1",
-    "wide_table": "--rows 2000 --their-rows 500 --rounds 1",
 }
 # For `make test-long`: the starts of their many processes alone cost more than ten seconds.
 LONG = {
@@ -35,11 +32,14 @@ LONG = {
     "embedding_rows": "--optimizers sgd --sizes 4 --workers 1 --rounds 1",
     "growth --dimensions 'numeric columns'": "--sizes 2,4",
     "input_pipeline": "--workload taxi --rounds 1",
+    "mnist_accuracy": "--seeds 1 --epochs 1",
     "prepare_cifar10": "--images 1000 --rounds 1",
     "prepare_taxi": "--rows 2000 --their-rows 500 --rounds 1",
     "scaling": "--models 'mnist cnn' --steps 50 --rounds 1 --batch-size 16",
+    "serving": "--exchanges 1 --kills 1",
     "train_single": "--workload taxi --steps 20 --rounds 1",
     "warm_start": "--rounds 1 --workloads",
+    "wide_table": "--rows 2000 --their-rows 500 --rounds 1",
 }
 NEEDS_PROGRAM = {"endpoint_rate": "wrk", "serving_rate": "wrk"}
 NEEDS_DATA = {"prepare_cifar10": "cifar10", "prepare_taxi": "taxi"}
