@@ -27,7 +27,7 @@ def test_a_known_version_is_promoted_only_over_the_default_it_was_compared_with(
     of_default = SimpleNamespace(version=f"{VERSIONS}{default}")
     monkeypatch.setattr(api, "connect", lambda *_: None)
     monkeypatch.setattr(champion, "default_champion", lambda *_: of_default)
-    monkeypatch.setattr(json_object, "read_object", lambda path, *names: dict.fromkeys(names, {}))
+    monkeypatch.setattr(json_object, "read_object", lambda path, *names: dict.fromkeys(names))
     monkeypatch.setattr(recorded, "record_evaluation", lambda *_, **__: None)
     for name in ("promote_known", "serve_promoted"):
         monkeypatch.setattr(release, name, lambda *_, name=name, **__: done.append(name))
