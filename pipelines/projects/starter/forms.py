@@ -37,10 +37,10 @@ MAX_TRIED = 2_000  # distinct values whose signs are looked at
 MOST_UNITS = 3
 TEXT = "text"  # the form of a column that is read as texts
 
-SIGN = re.compile(r"[%‰+]|USD|EUR|GBP|CHF|JPY|CNY|INR|Rs\.?|kr|zł|[A-Z]{1,3}\$")
+SIGN = re.compile(r"[%‰+]|USD|EUR|GBP|CHF|JPY|CNY|INR|(?:Rs|kr|руб|zł|Kč|Ft)\.?|[A-Z]{1,3}\$")  # noqa: RUF001
 MAGNITUDES = {"K": "1000", "k": "1000", "M": "1000000", "Mio": "1000000", "B": "1000000000"}
 # The form of a single unit, and that of several, which are words behind a blank.
-UNITS = (r" *[°µ²³/\w]{1,8}", r" [°µ²³/\w]{2,8}")
+UNITS = (r" *[°µ²³/\w]{1,8}\.?", r" [°µ²³/\w]{2,8}\.?")
 THOUSAND = 1_000
 # A number as a program writes it, without a sign around its digits.
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -156,18 +156,21 @@ def read_texts(texts: pa.Array, told: str = "") -> Reading:
 def decided(reading: Reading, *, point: str, is_sure: bool) -> Reading:
     """Return the reading of numbers that the file's decimal sign allows, or total evidence decides.
 
-    That is: all texts with a sign have groups of three digits, and all others are below 1,000.
+    That is: all texts with a sign have groups of three digits, and all others are below 1,000. In a
+    file with decimal points such evidence for points between thousands decides nothing.
     """
     forms = [form for form, _ in reading.doubts if isinstance(form, Written)]
-    if not is_sure and forms:
-        texts = reading.values.drop_null().unique()
-        for form in forms:
-            comma = DIGITS[form.written][1]
-            others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
-            if 0 < len(others) < len(texts):
-                is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
+    texts = reading.values.drop_null().unique()
+    for form in forms:
+        own, comma = DIGITS[form.written]
+        others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
+        if 0 < len(others) < len(texts):
+            is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
+            if is_sure and is_grouped and own != ".":
+                return reading  # the file and the column speak against each other
+            if not is_sure:
                 forms = [other for other in forms if (other is form) == is_grouped]
-                break
+            break
     forms = [form for form in forms if point in (DIGITS[form.written][0], "")]
     return dict(reading.doubts)[forms[0]] if len(forms) == 1 else reading
 
@@ -175,6 +178,8 @@ def decided(reading: Reading, *, point: str, is_sure: bool) -> Reading:
 def doubt_of(name: str, reading: Reading) -> str:
     """Return a text that a column's readings differ about, and each with its option, or ""."""
     texts, shown = reading.values.drop_null().unique(), []
+    if len(texts) == 1:  # which tells nothing in any form
+        return ""
     values = [_values(texts, form) for form, _ in reading.doubts]
     at = pc.index(pc.equal(*values[:2]), False).as_py() if values else 0
     for own, (form, _) in zip(values, reading.doubts, strict=True):
@@ -279,8 +284,9 @@ def _signs(texts: Sequence[str]) -> tuple[str, ...]:
     plain = [text for text in texts if UNSIGNED.fullmatch(text)]
     signed = [text for text in texts if not UNSIGNED.fullmatch(text)]
     ends = [re.split(r"\d", text) for text in signed]
-    heads = Counter(parts[0].strip(" +-.,(") for parts in ends)
-    tails = Counter(parts[-1].rstrip(" .,)") for parts in ends)
+    heads = Counter(parts[0].strip(" +-,(") for parts in ends)
+    tails = Counter(parts[-1].rstrip(" ,)") for parts in ends)
+    del heads["."], tails["."]  # of .5 and 5.
     found = [text for text, _ in (heads + tails).most_common() if text]
     signs = [text for text in dict.fromkeys(map(str.strip, found)) if _is_sign(text)]
     if "%" in signs and max(map(float, plain), default=THOUSAND) <= 1:

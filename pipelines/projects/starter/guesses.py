@@ -36,6 +36,7 @@ ID_NAME = re.compile(
     r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no|patient|subject|participant|person|customer"
     r"|client|user|member|student|employee|household|device|session)$"
 )
+COUNT_NAME = re.compile(r"_(nr|no)$")
 CODE_NAME = re.compile(
     r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|community_area|region|id)$"
 )
@@ -55,6 +56,13 @@ WHOLE_TIMES = {
     **{unit: tuple(size * limit for limit in UNIX) for unit, size in UNIX_UNITS.items()},
     "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
+}
+# Forms of dates in digits: what matches them, and where their year stands.
+DATES = {
+    "%Y%m%d": ("^[0-9]{8}$", (0, 4)),
+    "%Y%m": ("^[0-9]{6}$", (0, 4)),
+    "%m%d%Y": ("^[0-9]{8}$", (4, 8)),
+    "%d%m%Y": ("^[0-9]{8}$", (4, 8)),
 }
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
@@ -115,7 +123,10 @@ def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
         return None
     if column.num_unique == num_rows:
         return Guess(column, KEY, seen="another value in every row")
-    if len(column.present) == num_rows and column.num_unique > max(20, num_rows / 100):
+    has_zero = column.numbers is not None and pc.min(column.numbers).as_py() == 0
+    is_count = has_zero and COUNT_NAME.search(form)  # sold_no
+    is_repeated = len(column.present) == num_rows and column.num_unique > max(20, num_rows / 100)
+    if is_repeated and not is_count:
         mean = num_rows / column.num_unique
         seen = f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
         return Guess(column, GROUP, seen=seen)
@@ -196,10 +207,24 @@ def _number(column: Texts, form: str) -> Guess | None:
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    days = Timestamp(column.name, format="%Y%m%d")
-    are_days = low >= DAYS[0] and not seconds_in(column.present, days).null_count
-    seen += f"; perhaps days: to read them so, give --written {column.name}=%Y%m%d" * are_days
-    return Guess(column, FEATURE, "Number", arguments, seen, is_said=are_days)
+    dates = _perhaps_dates(column)
+    return Guess(column, FEATURE, "Number", arguments, seen + dates, is_said=bool(dates))
+
+
+def _perhaps_dates(column: Texts) -> str:
+    """Return that all values are dates in a form of digits, and the option for it, or ""."""
+    date = next((date for date in DATES if _are_dates(column, date)), "")
+    return f"; perhaps dates: to read them so, give --written {column.name}={date}" * bool(date)
+
+
+def _are_dates(column: Texts, form: str) -> bool:
+    """Return whether all values are dates of 1900 to 2099 in a form of digits."""
+    digits, year = DATES[form]
+    if not pc.all(pc.match_substring_regex(column.present, digits)).as_py():
+        return False
+    years = pc.utf8_slice_codeunits(column.present, *year).cast(pa.int64())
+    is_recent = set(pc.divide(years, 100).unique().to_pylist()) <= {19, 20}
+    return is_recent and not seconds_in(column.present, Timestamp("", format=form)).null_count
 
 
 def _words(column: Texts, num_rows: int) -> Guess:
@@ -209,6 +234,7 @@ def _words(column: Texts, num_rows: int) -> Guess:
         return Guess(column, FEATURE, "Category", arguments, f"lists, such as {_example(column)}")
     if pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
+        seen += _perhaps_dates(column)
         return _category(column, seen, is_said=True)
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)

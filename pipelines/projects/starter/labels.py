@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from pipelines.projects.literals import Source, call
 from pipelines.projects.starter.columns import Contents
 from pipelines.projects.starter.forms import MOST_ODD
@@ -117,9 +118,11 @@ def _kind(column: Texts) -> str:
     if column.is_list:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
+        texts = (text for text, _ in column.ranked if not re.fullmatch(NUMBER_PATTERN, text))
         raise DataError(
-            f"--label {column.name}: {column.num_unique:,} texts are neither classes nor numbers;"
-            " choose another column"
+            f"--label {column.name}: {column.num_unique:,} texts, such as"
+            f" {next(texts, column.ranked[0][0])!r}, are neither classes nor numbers in one form;"
+            " correct them, or choose another column"
         )
     return CLASSES
 

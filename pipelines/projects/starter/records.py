@@ -234,12 +234,12 @@ def _leaks(used: Mapping[str, Seen], target: Seen, kind: str) -> list[str]:
     if kind not in (BINARY, CLASSES):
         return []
     columns = {
-        name: pa.array([str(own.records.get(at, [""])[0]) for at in target.records])
+        name: codes_of(pa.array([str(own.records.get(at, [""])[0]) for at in target.records]))
         for name, own in used.items()
         if own.size == 1 and own.dtype != "image"
     }
     label = codes_of(pa.array([str(value) for [value] in target.records.values()]))
-    numbered = {name: (values, codes_of(values)) for name, values in columns.items()}
+    numbered = {name: (codes, codes) for name, codes in columns.items()}
     return [*find_leaks(numbered, label, has_classes=True)]
 
 

@@ -14,11 +14,19 @@ DIGITS = {
     "1 234,5": (",", " "),
     "1 234.5": (".", " "),
     "1'234.5": (".", "'"),
+    "1\N{RIGHT SINGLE QUOTATION MARK}234.5": (".", "\N{RIGHT SINGLE QUOTATION MARK}"),
+    "12,34,567.5": (".", ","),
 }
+INDIAN = "12,34,567.5"
 PLAIN = "1234.5"
 SIGN = r"[^=]+(=\d+(\.\d+)?)?$"
-# Signs of numbers below 0, and how these are written: (12.5) and 12.5- are -12.5.
-NEGATIVE = {"()": r"^\((.*)\)$", "-": r"^(.*[^-])-$"}
+# Signs of numbers below 0, and how these are written: (12.5), $(12.5) and 12.5- are below 0.
+NEGATIVE = {
+    "()": r"^([^0-9()]*)\((.*)\)$",
+    "-": r"^()(.*[^-])-$",
+    "\N{MINUS SIGN}": "^()\N{MINUS SIGN}(.*)$",
+}
+BELOW_ZERO = r"-\1\2"
 NO_BREAK_SPACES = "[\u00a0\u2009\u202f]"
 
 
@@ -33,8 +41,7 @@ class Written:
     """The form of numbers in texts.
 
     Attributes:
-        written: 1234.5 in this form: "1234.5", "1,234.5", "1234,5", "1.234,5", "1 234,5",
-            "1 234.5" or "1'234.5".
+        written: a number in this form, one of DIGITS, such as "1234.5", "1,234.5", "1.234,5".
         signs: texts before or after a number that are left out, such as "$", "%" and "kg"; one
             after it may have a factor, as "K=1000". With "()" a number in brackets is negative,
             with "-" one before a minus.
@@ -49,7 +56,7 @@ class Written:
 
     def __post_init__(self, decimal: str, thousands: str) -> None:
         if decimal or thousands:
-            forms = {signs: repr(form) for form, signs in DIGITS.items()}
+            forms = {signs: repr(form) for form, signs in DIGITS.items() if form != INDIAN}
             form = forms.get((decimal or ".", thousands), "one of " + ", ".join(forms.values()))
             raise ValueError(f"decimal and thousands are one argument now: written, here {form}")
         if self.written not in DIGITS:
@@ -84,7 +91,9 @@ class Written:
     def pattern(self) -> str:
         """A regular expression for RE2 and Python; its groups are minus, digits and last sign."""
         point, comma = map(re.escape, DIGITS[self.written])
-        whole = f"[1-9][0-9]{{0,2}}(?:{comma}[0-9]{{3}})+|[0-9]+" if comma else "[0-9]+"
+        groups = "[0-9]?(?:,[0-9]{2})*,[0-9]{3}" if self.written == INDIAN else ""
+        groups = groups or f"[0-9]{{0,2}}(?:{comma}[0-9]{{3}})+"
+        whole = f"[1-9]{groups}|[0-9]+" if comma else "[0-9]+"
         digits = rf"(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+"
         signs = sorted(self.factors.keys() - NEGATIVE, key=len, reverse=True)
         sign = f"(?:{'|'.join(map(re.escape, signs))})?" if signs else ""
@@ -94,7 +103,7 @@ class Written:
         """Return the number of a text; None if it has another form."""
         plain = re.sub(NO_BREAK_SPACES, " ", text).strip()
         for sign in NEGATIVE.keys() & self.signs:
-            plain = re.sub(NEGATIVE[sign], r"-\1", plain)
+            plain = re.sub(NEGATIVE[sign], BELOW_ZERO, plain)
         match = re.match(self.pattern, plain)
         if match is None:
             return None

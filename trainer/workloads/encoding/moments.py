@@ -28,6 +28,7 @@ assert {*PART_LIMITS, "year"} == set(TIME_PARTS)
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m/%d/%Y %I:%M:%S %p")
 _LABELLED = re.compile(r" ?UTC$")  # BigQuery labels wall times with it
 _SPACE = re.compile(r" (?=(?:Z|[+-]\d\d(?::?\d\d)?)$)")
+_SLASHES = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 _MOST_SECONDS = 2**53
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 _MONTHS = {
@@ -120,7 +121,7 @@ def seconds_of(text: str, feature: Timestamp) -> int | None:
     if feature.format:
         moment = _in_format(text.strip(), feature)
     else:
-        plain = _SPACE.sub("", _LABELLED.sub("", text))
+        plain = _SLASHES.sub(r"\1-\2-\3", _SPACE.sub("", _LABELLED.sub("", text)))
         try:
             moment = datetime.fromisoformat(plain)
         except ValueError:

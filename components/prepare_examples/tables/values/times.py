@@ -133,6 +133,7 @@ def _parse_texts(column: pa.Array, known: Timestamp, zones: Counter[str]) -> pa.
     seconds = digits.cast(pa.int64())
     plain = pc.replace_substring_regex(column, OFFSET, r"\1")
     plain = pc.replace_substring_regex(plain, r"(\.\d+)?( ?UTC)?$", "")
+    plain = pc.replace_substring_regex(plain, r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3")
     plain = pc.replace_substring_regex(plain, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
     for spelling in FORMATS:
         seconds = pc.coalesce(seconds, _strptime(plain, spelling))

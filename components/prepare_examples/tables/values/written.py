@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.written import (
+    BELOW_ZERO,
     DIGITS,
     NEGATIVE,
     NO_BREAK_SPACES,
@@ -48,7 +49,7 @@ def numbers_of(texts: pa.Array, form: Written) -> pa.Array:
     if not form.is_plain:
         texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, NO_BREAK_SPACES, " "))
         for sign in NEGATIVE.keys() & form.signs:
-            texts = pc.replace_substring_regex(texts, NEGATIVE[sign], r"-\1")
+            texts = pc.replace_substring_regex(texts, NEGATIVE[sign], BELOW_ZERO)
         point, comma = DIGITS[form.written]
         is_written = pc.match_substring_regex(texts, form.pattern)
         digits = pc.replace_substring_regex(texts, form.pattern, r"\1\2")

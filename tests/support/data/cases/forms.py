@@ -20,6 +20,9 @@ NUMBERS = {
     "commas": lambda n: f"{n:,}",
     "euro": lambda n: f"{n:,} €".replace(",", "."),
     "reais": lambda n: f"R$ {n:,},00".replace(",", ".", f"{n:,}".count(",")),
+    "rubles": lambda n: f"{n},00 руб.",  # noqa: RUF001
+    "lakhs": lambda n: f"{n // 1000},{n % 1000:03}" if n > 999 else f"1,00,{n}",
+    "brackets": lambda n: f"$({n:,})",
     "mega": lambda n: f"{n / 1000:.4f}K" if n > 999 else str(n),
     "plus": lambda n: f"{n:,}+",
     "units": lambda n: f"{n} {'km/kg' if n % 9 == 0 else 'kmpl'}",
@@ -68,6 +71,7 @@ def _instant(name: str, row: int) -> int:
 
 def _numbers_are_right(result: Result) -> bool:
     scales: dict[str, Any] = {"shares": 0.001, "power": lambda n: n if n % 9 else None}
+    scales |= {"brackets": -1, "lakhs": lambda n: n if n > 999 else 100_000 + n}
     for name in NUMBERS:
         scale = scales.get(name, 1)
         right = {scale(n) if callable(scale) else float(np.float32(n * scale)) for n in PEOPLE}
