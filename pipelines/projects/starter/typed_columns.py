@@ -13,8 +13,9 @@ from trainer.workloads.declarations.written import Written
 LIST_SEPARATOR = "|"
 UNEVEN = "list of numbers, of which some are missing or longer than others"
 NUMBER, TIME, LIST = "number", "time", "list"
+NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 KINDS = {
-    NUMBER: lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
+    NUMBER: lambda kind: any(test(kind) for test in NUMBER_TYPES),
     TIME: lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
     LIST: is_list_type,
 }

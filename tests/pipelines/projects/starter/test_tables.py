@@ -553,11 +553,6 @@ READINGS = {
         'Category("user_id"), Number("age", low=0)',
         "",
     ),
-    "groups": (
-        {"user_id": [str(row % 70) for row in ROWS], "age": AGES},
-        'Number("age", low=0)',
-        "user_id: no feature, but group_by",
-    ),
     "numbers with more digits than float32": (
         {"tract": [str(17_031_000_000 + 100 * (row % 90)) for row in ROWS], "age": AGES},
         'Category("tract"), Number("age", low=0)',
@@ -609,11 +604,6 @@ READINGS = {
         ' Number("m", low=0, written="1.234,5"), Number("share", low=0, signs=("%",))',
         r"m: '1\.250' is read as 1250",
     ),
-    "a unit": (
-        {"size": ["75 kg", "80.5 kg"]},
-        'Number("size", low=0, signs=("kg",))',
-        "is read as",
-    ),
     "codes with a unit": (
         {"zip_code": ["100xx", "940xx"]},
         'Category("zip_code")',
@@ -632,11 +622,6 @@ READINGS = {
         'Number("temp_c"), Number("lat")',
         "",
     ),
-    "errors of Excel": (
-        {"qty": ["1", "3", "#DIV/0!", "7"], "age": AGES},
-        'Number("qty", low=0, missing=("#DIV/0!",)), Number("age", low=0)',
-        "qty: '#DIV/0!' is read as missing",
-    ),
     "telephones": (
         {"phone": [f"+41 79 {row:03} 12 {row % 90}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
@@ -651,15 +636,6 @@ READINGS = {
         {"patient": [f"P{row // 4}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
         "patient: no feature, but group_by: rows of a value are in the same split",
-    ),
-    "days with short years and hours to 12": (
-        {
-            "at": [f"{1 + row % 28:02}.03.24" for row in ROWS],
-            "on": ["3/31/2024 3:05 PM", "12/1/2024 11:30 AM"],
-        },
-        'Timestamp("at", format="%d.%m.%y", parts=("month", "weekday")),'
-        ' Timestamp("on", format="%m/%d/%Y %I:%M %p")',
-        "",
     ),
     "days without separators": (
         {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},
@@ -696,11 +672,6 @@ READINGS = {
         {"age": ["-999" if row % 7 == 0 else age for row, age in enumerate(AGES)]},
         'Number("age")',
         r"""age: perhaps missing: '-999'; if so, add missing=\("-999",\) in workload""",
-    ),
-    "a low number that may be missing": (
-        {"co": ["-200" if row % 7 == 0 else f"{row % 50},5" for row in ROWS]},
-        'Number("co", written="1234,5")',
-        "co: perhaps missing: '-200'",
     ),
     "texts that may be missing": (
         {"plan": ["basic", "gold", "-", "Unknown"]},

@@ -113,10 +113,4 @@ CASES = {
         says=(r"1\.1 \(--written x=1234\.5\) or 1100 \(--written x=1\.234,5\)",),
         refused=True,
     ),
-    "told": Case(
-        csv_of(columns(y=Y, x=lambda row: f"{row % 9 + 1}.{row % 800 + 100}"), delimiter=";"),
-        "--table a.csv --label y --written x=1.234,5",
-        declares=('written="1.234,5"',),
-        facts=lambda result: min(result.values("x")) > 1000,
-    ),
 }
