@@ -20,7 +20,7 @@ from trainer import Json
 from trainer.workloads import Image, Records, Regression, Table, Workload
 
 # Prepared in a second or two.
-MOST_ROWS, MOST_VALUES, MOST_RECORDS, MOST_PICTURES = 20_000, 1_000_000, 2_000, 200
+MOST_ROWS, MOST_VALUES, MOST_RECORDS, MOST_PICTURES = 20_000, 1_000_000, 2_000, 500
 NUM_SHOWN = 3
 
 

@@ -21,8 +21,11 @@ class Places:
         self._file = file
 
     def of_name(self, name: str) -> str:
-        """Return `FILE:LINE: ` of the first text, such as a column's name, or call of a name."""
-        lines = [node.lineno for node in self._nodes if name in _names(node)]
+        """Return `FILE:LINE: ` of the first text, such as a column's name, or call of a name.
+
+        It is "" for no name, and for one that the file does not have.
+        """
+        lines = [node.lineno for node in self._nodes if name and name in _names(node)]
         return f"{self._file}:{min(lines)}: " if lines else ""
 
     def of_model(self, workload: Workload, model: str) -> str:

@@ -140,7 +140,8 @@ class Trial:
     def _declare(self) -> str:
         workload = self._workload
         path = Path(self.reference)
-        self._places = Places(path if path.suffix == ".py" else path / FILE)
+        file = path if path.suffix == ".py" else path / FILE
+        self._places = Places(file if file.is_file() else None)
         features = getattr(workload, "features", ())
         number = f"{len(features)} features, " if features else ""
         label = workload.label
