@@ -227,7 +227,7 @@ def parse_numbers(
 ) -> pa.Array:
     """Return texts as float64; texts that are not numbers are null, and their rows bad."""
     decoded = utf8_or_null(column)
-    texts = plain_texts(decoded, markers, is_spelled=False)
+    texts = plain_texts(decoded, markers)
     numbers = numbers_of(texts, known if isinstance(known, Written) else Written())
     is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
     is_right = pc.or_(is_missing, numbers.is_valid())

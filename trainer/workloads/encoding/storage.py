@@ -182,7 +182,11 @@ def plain_spellings(feature: Feature, terms: Sequence[str]) -> dict[str, str]:
     """
     is_spelled = not terms or not {"true", "false"}.isdisjoint(terms)
     spellings = SPELLINGS if isinstance(feature, Category) and is_spelled else {}
-    return {**spellings, **dict.fromkeys(feature.missing, "")}
+    plain = {text: spellings.get(text, text) for text in (*spellings, *feature.missing)}
+    missing = {plain[text] for text in feature.missing}
+    return {text: "" if own in missing else own for text, own in plain.items()} | dict.fromkeys(
+        missing, ""
+    )
 
 
 def plain_strings(texts: Any, spellings: Mapping[str, str]) -> Any:
@@ -278,7 +282,8 @@ def _text_of(feature: Feature, value: str | None) -> bytes:
 def _is_marker(feature: Feature, value: Any) -> bool:
     """Return whether a value is one of the texts, or numbers, that mean a missing one."""
     if isinstance(value, str):
-        return value.strip() in ("", *feature.missing)
+        read = str.strip if isinstance(feature, Text | Timestamp | Image) else plain_text
+        return read(value) in ("", *map(read, feature.missing))
     is_number = isinstance(value, int | float)
     return is_number and any(Written().number_of(text) == value for text in feature.missing)
 

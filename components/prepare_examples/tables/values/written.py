@@ -16,6 +16,7 @@ from trainer.workloads.declarations.written import (
     SPELLINGS,
     Limits,
     Written,
+    plain_text,
 )
 
 # A number as programs write it; \d would match digits of other scripts.
@@ -31,16 +32,14 @@ def plain_texts(
     With `is_spelled` true and false are in lower case.
     """
     plain = pc.utf8_trim_whitespace(texts)
-    is_missing = pc.is_in(plain, pa.array(["", *markers], pa.string()))
-    plain = pc.if_else(is_missing, pa.scalar(None, pa.string()), plain)
-    if not is_spelled:
-        return plain
-    for spelling in dict.fromkeys(SPELLINGS.values()):
+    missing = ["", *(map(plain_text, markers) if is_spelled else markers)]
+    for spelling in dict.fromkeys(SPELLINGS.values()) if is_spelled else ():
         spellings = [text for text, plain_one in SPELLINGS.items() if plain_one == spelling]
         is_other = pc.is_in(plain, pa.array(spellings))
         if pc.any(is_other).as_py():
             plain = pc.if_else(is_other, spelling, plain)
-    return plain
+    is_missing = pc.is_in(plain, pa.array(missing, pa.string()))
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), plain)
 
 
 def numbers_of(texts: pa.Array, form: Written) -> pa.Array:

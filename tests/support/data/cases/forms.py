@@ -28,6 +28,7 @@ NUMBERS = {
     "units": lambda n: f"{n} {'km/kg' if n % 9 == 0 else 'kmpl'}",
     "shares": lambda n: f"{n / 1000:.3f}" if n < 999 else f"{n / 10:.1f}%",
     "power": lambda n: f"{n} bhp" if n % 9 else "bhp",
+    "flags": lambda n: str(n) if n % 9 else "FALSE",
 }
 DATES = {
     "excel": "%d-%b-%y",
@@ -71,6 +72,7 @@ def _instant(name: str, row: int) -> int:
 
 def _numbers_are_right(result: Result) -> bool:
     scales: dict[str, Any] = {"shares": 0.001, "power": lambda n: n if n % 9 else None}
+    scales["flags"] = scales["power"]
     scales |= {"brackets": -1, "lakhs": lambda n: n if n > 999 else 100_000 + n}
     for name in NUMBERS:
         scale = scales.get(name, 1)
