@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -79,10 +79,9 @@ class FolderJob:
         num_bad = sum(result["tally"]["quarantined"].values())
         if num_bad:
             logger.warning("%d images were quarantined", num_bad)
-        if not settings.max_examples:
-            counts = dict(result["statistics"]["train"]["features"]["label"]["top_values"])
-            if absent := _absent(self.folder.classes, counts):
-                refuse(absent)
+        counts = dict(result["statistics"]["train"]["features"]["label"]["top_values"])
+        for error in _absent(self.folder, _classes_of_train(self.folder) - counts.keys()):
+            refuse(error)
         is_verified = not settings.files and not settings.trust_files
         manifest = Manifest(
             workload=self.workload,
@@ -122,8 +121,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
                 f"the {name} split would be empty: none of the {folder.num_files:,} files of"
                 f" {root} is in it; use more images, or other ratios"
             )
-    if absent := _absent(folder.classes, {file.label for file in folder.files["train"]}):
-        raise absent
+    for error in _absent(folder, {*range(len(folder.classes))} - _classes_of_train(folder)):
+        raise error
     splits = limit_splits(splits, options.max_examples)
     num_shards = {
         name: options.planned_shards((rows.stop - rows.start) * height * width * 3, split=name)
@@ -206,12 +205,14 @@ def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
     return offsets
 
 
-def _absent(classes: Sequence[str], present: Collection[int]) -> DataError | None:
-    """Return an error for the first class without an image in the train split."""
-    absent = [name for number, name in enumerate(classes) if number not in present]
-    if not absent:
-        return None
-    return DataError(
-        f"the class {absent[0]!r} has no image in the train split; add images to its folder, or"
-        " remove it"
-    )
+def _classes_of_train(folder: ImageFolder) -> set[int]:
+    return {file.label for file in folder.files["train"]}
+
+
+def _absent(folder: ImageFolder, classes: Iterable[int]) -> Iterator[DataError]:
+    """Yield an error for each class that has no image in the train split."""
+    for number in sorted(classes):
+        yield DataError(
+            f"the class {folder.classes[number]!r} has no image in the train split; add images to"
+            " its folder, or remove it"
+        )
