@@ -184,6 +184,16 @@ def test_a_class_that_the_test_split_lacks_is_named(tried, rows, gate, state):
         assert "the test split has no example of the class 'yes' of 'left', so auc" in problem
 
 
+def test_a_label_by_a_rule_is_prepared_and_a_mistake_in_the_rule_has_its_line(tried, rows):
+    rule = "def is_old(columns):\n    return columns['age now'] > 50\n\nworkload = Table("
+    by_rule = 'Binary("old", rule=is_old, rule_columns=("age now",)), ignored=["left"]'
+    text = table().replace("workload = Table(", rule)
+    text = text.replace('Binary("left", positive="yes")', by_rule)
+    assert tried(text, rows).state == "ok"
+    [problem] = tried(text.replace("['age now'] > 50", "['age'] > 50"), rows).problems
+    assert "workload.py:11: KeyError: 'age'" in problem
+
+
 def test_new_values_in_a_split_are_wrong_only_beside_a_declared_schema(tmp_path, rows, tried):
     head, *lines = rows.read_text().splitlines()
     towns = [f"{line},town {number}" for number, line in enumerate(lines)]
