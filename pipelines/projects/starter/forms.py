@@ -59,9 +59,9 @@ STEPS = (
     (r"(?<!\d)\d{1,2}([:h])\d\d(?!\d)", r"%H\1%M"),
     (r"(?<=%[SMf])( ?)[+-]\d\d:?\d\d$", r"\1%z"),
     (r"(?<!\d)\d{8}T\d{6}$", "%Y%m%dT%H%M%S"),
-    (r"(?<!\d)\d{4}(?!\d)", "%Y"),
+    (r"(?<!\d)(?:1[5-9]|2[01])\d\d(?!\d)", "%Y"),
 )
-REST = r"(?:%[A-Za-z]|[\s./,:年月日-]|[Th]|de|du|at|um|Uhr|GMT|UTC)*"
+REST = r"(?!.*(%.).*\1)(?:%[A-Za-z]|[\s./,:年月日-]|[Th]|de|du|at|um|Uhr|GMT|UTC)*"
 NUMBER = r"(?<![%\d])\d{1,2}(?!\d)"
 # The orders of what is left, by whether the year has four digits and the month a name.
 ORDERS = {
@@ -181,7 +181,7 @@ def doubt_of(name: str, reading: Reading) -> str:
     if len(texts) == 1:  # which tells nothing in any form
         return ""
     values = [_values(texts, form) for form, _ in reading.doubts]
-    at = pc.index(pc.equal(*values[:2]), False).as_py() if values else 0
+    at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py() if values else 0
     for own, (form, _) in zip(values, reading.doubts, strict=True):
         value, told = own, form.written if isinstance(form, Written) else form.format
         if isinstance(form, Timestamp):
@@ -320,7 +320,7 @@ def _time_forms(distinct: pa.Array, told: str) -> Iterator[Timestamp]:
 
 def _formats(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
-        form = text
+        form = text.replace("%", "%%")
         for pattern, directive in STEPS:
             form = re.sub(pattern, directive, form)
         numbers = re.findall(NUMBER, form)

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -105,23 +106,23 @@ PARTS = {
 
 @dataclass
 class Seen:
-    """A feature in some records: its types, its numbers of values, and its values by record."""
+    """A feature in some records: its types, its numbers of values, and the first by record."""
 
     dtypes: set[str] = field(default_factory=set)
     lengths: set[int] = field(default_factory=set)
     records: dict[int, list[Any]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def values(self) -> list[Any]:
         """The first values of all records."""
-        return [value for values in self.records.values() for value in values[:3]]
+        return [value for values in self.records.values() for value in values]
 
     @property
     def size(self) -> int | None:
         """The number of values of each record; None if it differs."""
         return min(self.lengths) if len(self.lengths) == 1 else None
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         """The type of the values, or `image`."""
         texts = [value for value in self.values if isinstance(value, bytes)]
@@ -238,7 +239,7 @@ def _leaks(used: Mapping[str, Seen], target: Seen, kind: str) -> list[str]:
         for name, own in used.items()
         if own.size == 1 and own.dtype != "image"
     }
-    label = codes_of(pa.array([str(value) for [value] in target.records.values()]))
+    label = codes_of(pa.array([str(values[0]) for values in target.records.values()]))
     numbered = {name: (codes, codes) for name, codes in columns.items()}
     return [*find_leaks(numbered, label, has_classes=True)]
 
@@ -272,7 +273,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, Seen], int, Counter[str]]:
                 own = seen.setdefault(name, Seen())
                 own.dtypes.add(dtype)
                 own.lengths.add(len(values))
-                own.records[num_records] = values
+                own.records[num_records] = values[:3]
         num_records += 1
     if not num_records:
         why = f": each record {next(iter(reasons))}" if reasons else " has no records"
@@ -288,24 +289,28 @@ def _is_text(value: bytes) -> bool:
 
 
 def _kind(label: str, seen: Seen, kind: str) -> str:
-    values = set(seen.values)
-    if len(values) < 2:  # noqa: PLR2004
-        raise DataError(f"--label {label}: it has one value in all records that were read")
-    if len(seen.dtypes) > 1:
-        raise DataError(f"--label {label}: it is {seen.why_unused(label, 0)}")
-    if seen.size != 1 and seen.dtype != "string":
-        sizes = " or ".join(map(str, sorted(seen.lengths)[:3]))
-        raise DataError(
-            f"--label {label}: it has {sizes} numbers in a record; a label has one"
-            " (several texts are a Multilabel)"
-        )
-    if not kind and seen.dtype == "int64":
-        kind = BINARY if values == {0, 1} else CLASSES
-    kind = kind or (REGRESSION if seen.dtype == "float32" else CLASSES if seen.size else MULTILABEL)
-    if kind == REGRESSION and seen.dtype != "float32":
-        raise DataError(f"--kind regression: {label} is {seen.dtype} in the records, not float32")
-    if kind == BINARY and values - {0, 1}:
-        raise DataError(f"--kind binary: {label} has {sorted(values)[:5]}, not 0 and 1")
-    if kind == CLASSES and seen.dtype == "int64" and len(values) > MOST_CLASSES * 50:
-        raise DataError(f"--label {label}: {len(values):,} whole numbers are no classes")
+    values, dtype = set(seen.values), seen.dtype
+    if not kind:
+        kind = BINARY if values == {0, 1} else CLASSES if seen.size else MULTILABEL
+        kind = REGRESSION if dtype == "float32" else kind
+    sizes = " or ".join(map(str, sorted(seen.lengths)[:3]))
+    problems = {
+        "it has one value in all records that were read": len(values) == 1,
+        f"it is {seen.why_unused(label, 0)}": len(seen.dtypes) > 1,
+        f"it has {sizes} numbers in a record; a label has one (several texts are a Multilabel)": (
+            seen.size != 1 and dtype != "string"
+        ),
+        f"it is {dtype} in the records; a regression needs float32": (
+            kind == REGRESSION and dtype != "float32"
+        ),
+        f"it has values such as {[*values][:5]}; a binary label has 0 and 1": (
+            kind == BINARY and not values <= {0, 1}
+        ),
+        f"{len(values):,} whole numbers are no classes": (
+            kind == CLASSES and dtype == "int64" and len(values) > MOST_CLASSES * 50
+        ),
+    }
+    for problem, is_so in problems.items():
+        if is_so:
+            raise DataError(f"--label {label}: {problem}")
     return kind

@@ -154,5 +154,5 @@ def _in_format(text: str, feature: Timestamp) -> datetime | None:
 def _try_format(text: str, form: str) -> datetime | None:
     try:
         return datetime.strptime(text, form)
-    except ValueError:
+    except (ValueError, re.error):  # a format has a directive twice
         return None
