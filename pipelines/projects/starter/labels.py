@@ -79,8 +79,13 @@ def guess_label(
         names = [repr(own) if "\n" in own else own for own in contents.names if own]
         hint = did_you_mean(name, contents.names)
         raise DataError(f"--label {name}:{hint} the columns are {', '.join(names)}{NO_COLUMN}")
+    if name in contents.lacks:
+        raise DataError(f"{contents.lacks[name]} has no label {name!r}; leave the file out")
     column = contents.of(name)
-    values = column.values
+    values, facts = column.values, column.facts
+    if type_name := facts.unusable or (facts.length and f"list of {facts.length} numbers"):
+        what = "a label is a number, a text or a list of texts"
+        raise DataError(f"--label {name}: its type is {type_name}; {what}")
     if column.has_whole_texts:  # 1 and 1.0 are one value
         values = pc.replace_substring_regex(values, POINT_ZERO, "")
         positive = re.sub(POINT_ZERO, "", positive)

@@ -102,8 +102,9 @@ def _are_ordered(seconds: NDArray[np.float64]) -> bool:
     """Return whether times rise or fall from row to row, but for a few."""
     times = seconds[np.isfinite(seconds)]
     steps = np.diff(times)
-    is_back = min((steps < 0).mean(), (steps > 0).mean()) > MOST_BACK if len(steps) else True
-    return not is_back and len(np.unique(times)) >= FEWEST_TIMES
+    if len(np.unique(times)) < FEWEST_TIMES:
+        return False
+    return bool(min((steps < 0).mean(), (steps > 0).mean()) <= MOST_BACK)
 
 
 def _by_time(

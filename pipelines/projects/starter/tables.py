@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from pipelines.projects.starter.splits import (
     split_of_files,
 )
 from pipelines.projects.starter.texts import FEATURE, GROUP, IGNORED, KEY, Guess
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TypeFacts
+from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 from trainer.workloads.declarations.names import declared_names
 
@@ -80,7 +80,8 @@ def start_table(
     contents = read_columns(paths, header=header, told=told)
     check_number(contents.num_rows, paths[0], "rows")
     code = record(script, contents, label=label, kind=kind) if script else None
-    label = _label_column(contents, code.label_column if code else label)
+    declared = {column.declared: column.name for column in contents.columns}
+    [label] = declared_names([code.label_column if code else label], contents.names, declared)
     files = split_of_files(patterns) if len(patterns) == len(paths) else {}
     if code:
         target = label_of(code, contents, contents.of(label), positive=positive)
@@ -118,25 +119,6 @@ def start_table(
             *notes_of(contents, beside, target),
         ),
     )
-
-
-def _label_column(contents: Contents, label: str) -> str:
-    """Return the name of the label's column in the files, if its type can be a label's.
-
-    Raises:
-        DataError: a file lacks it, or its type cannot.
-    """
-    declared = {column.declared: column.name for column in contents.columns}
-    [label] = declared_names([label], contents.names, declared)
-    if label in contents.lacks:
-        raise DataError(f"{contents.lacks[label]} has no label {label!r}; leave the file out")
-    facts = contents.of(label).facts if label in contents.names else TypeFacts()
-    if type_name := facts.unusable or (facts.length and f"list of {facts.length} numbers"):
-        raise DataError(
-            f"--label {label}: its type is {type_name}; a label is a number, a text or a list"
-            " of texts"
-        )
-    return label
 
 
 def _guesses(
@@ -242,20 +224,16 @@ def _with_comment(line: Source, text: str) -> list[Source]:
 
 def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
     features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
-    required = [guess.column.values for guess in features if "is_required" in guess.arguments]
-    rows: Iterable[tuple[int, Json]] = ((row, {}) for row in range(len(guesses[0].column.values)))
-    whole = (
-        (row, instance)
-        for row, instance in (picture.instances() if picture else rows)
-        if all(values[row].is_valid for values in required)
-    )
-    return [
-        {
-            **instance,
-            **{g.column.name: _plain(g, row) for g in features if g.column.values[row].is_valid},
-        }
-        for row, instance in itertools.islice(whole, NUM_INSTANCES)
-    ]
+    required = [guess for guess in features if "is_required" in guess.arguments]
+    instances: list[Json] = []
+    rows = picture.instances() if picture else ((row, {}) for row in itertools.count())
+    for row, instance in itertools.islice(rows, len(guesses[0].column.values)):
+        own = {g.column.name: _plain(g, row) for g in features if g.column.values[row].is_valid}
+        if all(guess.column.name in own for guess in required):
+            instances.append({**instance, **own})
+        if len(instances) == NUM_INSTANCES:
+            break
+    return instances
 
 
 def _plain(guess: Guess, row: int) -> Any:
