@@ -149,42 +149,33 @@ def _row_numbers(column: Texts) -> str:
 
 
 def _time(column: Texts, form: str) -> Guess | None:
-    time = column.reading.form
+    """Return the guess of times; of days it has the parts of days, or the year if yearly."""
     if column.facts.kind == TIME:
         first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
         return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
-    if not isinstance(time, Timestamp):
-        return _whole_time(column, form)
-    arguments: Json = {"format": time.format} if time.format else {}
-    if time.last_year != Timestamp("").last_year:
-        arguments["last_year"] = time.last_year
-    return _with_parts(column, arguments, f"such as {column.present[0].as_py()}")
-
-
-def _whole_time(column: Texts, form: str) -> Guess | None:
-    """Return the guess of whole numbers that are times, by their name and size."""
-    if not column.is_whole or not TIME_NAME.search(form):
+    time, default = column.reading.form, Timestamp("")
+    if not isinstance(time, Timestamp) and (time := _whole_time(column, form)) is None:
         return None
-    low, high = column.summary["min"], column.summary["max"]
-    for known, (least, most) in WHOLE_TIMES.items():
-        time = Timestamp(column.name, format=known)
-        if least <= low and high <= most and not seconds_in(column.present, time).null_count:
-            arguments = {"format": known} if known else {}
-            if "%" in known:
-                return _with_parts(column, arguments, f"such as {column.present[0].as_py()}")
-            seen = f"Unix {known or 'seconds'}"
-            return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=bool(known))
-    return None
-
-
-def _with_parts(column: Texts, arguments: Json, seen: str) -> Guess:
-    """Return the guess of times with the parts of days: the year, if they are yearly."""
-    time = Timestamp(column.name, **arguments)
+    names = [name for name in ("format", "last_year") if vars(time)[name] != vars(default)[name]]
+    arguments: Json = {name: vars(time)[name] for name in names}
     times = seconds_in(column.present.unique(), time).drop_null().cast(pa.timestamp("s"))
     if len(pc.strftime(times, "%H:%M").unique()) == 1:
         is_yearly = len(pc.strftime(times, "%m-%d").unique()) == 1
-        arguments = {**arguments, "parts": ("year",) if is_yearly else ("month", "weekday")}
-    return Guess(column, FEATURE, "Timestamp", arguments, seen)
+        arguments["parts"] = ("year",) if is_yearly else ("month", "weekday")
+    is_unix = column.is_whole and "%" not in time.format
+    seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
+    is_said = is_unix and bool(time.format)
+    return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=is_said)
+
+
+def _whole_time(column: Texts, form: str) -> Timestamp | None:
+    """Return the format of whole numbers that are times, by their name and size."""
+    for known, (least, most) in WHOLE_TIMES.items() if TIME_NAME.search(form) else ():
+        time = Timestamp(column.name, format=known)
+        is_within = column.is_whole and least <= column.summary["min"]
+        if is_within and column.summary["max"] <= most:
+            return None if seconds_in(column.present, time).null_count else time
+    return None
 
 
 def _number(column: Texts, form: str) -> Guess | None:
