@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +40,10 @@ class SplitGuess:
 
     Attributes:
         line: for run.yaml, below `prepare`; None for shares by a hash.
-        files: the split of each file, by its path as the user gave it.
         notes: why, in words.
     """
 
     line: Source | None = None
-    files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -86,7 +84,7 @@ def guess_split(
         names = {s: [Path(path).name for path in files if files[path] == s] for s in SPLITS}
         shown = "; ".join(f"{split}: {', '.join(names[split])}" for split in SPLITS if names[split])
         why = f"split by the names of the files ({shown}); to mix them, write a list in files"
-        return SplitGuess(files=files, notes=(why,))
+        return SplitGuess(notes=(why,))
     for guess in guesses:
         if guess.kind == "Timestamp":
             time = Timestamp(guess.name, **guess.arguments)

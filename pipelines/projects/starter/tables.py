@@ -101,7 +101,7 @@ def start_table(
     return Start(
         workload=_source(contents, guesses, target, leaks, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
-        splits=split.files,
+        splits={} if code else files,
         split=split.line,
         num_examples=contents.num_rows,
         thresholds=target.thresholds,
