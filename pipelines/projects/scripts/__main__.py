@@ -28,16 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pipelines.projects.scripts")
     parser.add_argument("script", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--current", type=Path, required=True, help="folder to run it in")
     parser.add_argument("--label", default="", help="the column to predict")
     parser.add_argument("--kind", default="", help="of the label")
     parser.add_argument("--images", type=Path, help="a folder of class folders")
     parser.add_argument("--classes", default="{}", help="the images of each class, as JSON")
     arguments = parser.parse_args(argv)
     faulthandler.register(signal.SIGUSR1)  # to find the line of a script that does not end
-    os.chdir(arguments.current)
     sys.path.insert(0, str(arguments.script.parent))
-    sys.path.append(str(arguments.current))
     try:
         script = read_script(arguments.script)
         script.check_fit(arguments.label)
@@ -46,9 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise recording.fault
         result = _written(recording, arguments)
     except (ScriptFault, OSError, ValueError) as fault:
-        is_absent = isinstance(fault.__cause__, FileNotFoundError | ModuleNotFoundError)
-        line = getattr(fault, "line", 0)
-        result = {"fault": str(fault), "line": line, "is_absent": is_absent}
+        result = {"fault": str(fault), "line": getattr(fault, "line", 0)}
     (arguments.folder / RESULT).write_text(json.dumps(result))
     return 0
 

@@ -103,17 +103,12 @@ def record_images(path: Path, folder: Path, classes: Mapping[str, int]) -> Recor
 
 
 def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None) -> RecordedScript:
-    logger.info("running %s in its folder, up to trainyard.fit …", path)
-    own = path.resolve()
+    logger.info("running %s in the current folder, up to trainyard.fit …", path)
     with tempfile.TemporaryDirectory(prefix="trainyard-script-") as name:
         folder = Path(name)
         if table is not None:
             pq.write_table(table, folder / COLUMNS)
-        command = ["pipelines.projects.scripts", str(own), str(folder), *arguments, "--current"]
-        result = _run([*command, str(own.parent)], path, folder)
-        if result.get("is_absent") and Path.cwd() != own.parent:
-            logger.info("it lacks a file there; running it in the current folder …")
-            result = _run([*command, str(Path.cwd())], path, folder)
+        result = _run(path, folder, arguments)
         if fault := result.get("fault"):
             line = f":{result['line']}" if result["line"] else ""
             raise DataError(f"{path}{line}: {fault}")
@@ -127,12 +122,13 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
     return RecordedScript(path=path, notes=notes, files=files, **texts, **result)
 
 
-def _run(command: Sequence[str], path: Path, folder: Path) -> dict[str, Any]:
+def _run(path: Path, folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Run the process of a script, and return its result.
 
     Raises:
         DataError: it does not end in time, or ends without a result.
     """
+    command = ["pipelines.projects.scripts", str(path.resolve()), str(folder), *arguments]
     with running(command, MPLBACKEND="Agg") as script:
         try:
             script.process.communicate(timeout=TIMEOUT_SECONDS)
@@ -145,5 +141,4 @@ def _run(command: Sequence[str], path: Path, folder: Path) -> dict[str, Any]:
             code, last = script.process.returncode, " ".join(script.last_lines().split())
             raise DataError(f"{path}: its process ended with code {code}: {last}")
     result: dict[str, Any] = json.loads((folder / RESULT).read_text())
-    (folder / RESULT).unlink()
     return result

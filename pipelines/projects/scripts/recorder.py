@@ -46,6 +46,7 @@ class Recording:
     variables: dict[str, Any] = field(default_factory=dict)
     made: dict[int, tuple[Any, Sequence[Any], Mapping[str, Any]]] = field(default_factory=dict)
     assigned: dict[int, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     fault: ScriptFault | None = None
     _state: Any = None
 
@@ -63,8 +64,13 @@ class Recording:
             bound = inspect.signature(keras.Model.fit).bind(model, *arguments, **named).arguments
         except TypeError as error:
             self._end(ScriptFault(f"trainyard.fit: {error}", line=line))
-        state = (line, _state_of(model), hash(np.asarray(bound.get("y")).tobytes()))
+        labels = [np.asarray(values).tobytes() for values in keras.tree.flatten(bound.get("y"))]
+        state = (line, _state_of(model), labels)
         if self.line and model is not self.model:
+            self.notes.append(
+                f"fit in line {line} is in a loop with several models: the first is taken over;"
+                " gate.folds of run.yaml makes folds, trainyard tune searches settings"
+            )
             self._end()
         if self.line and state != self._state:
             self._end(
@@ -145,16 +151,11 @@ def run_script(script: ScriptText) -> Recording:
 
 
 def _fault_of(error: Exception, path: str) -> ScriptFault:
-    hint = ""
-    if isinstance(error, FileNotFoundError):
-        hint = "; paths are from the script's folder, or from the current one"
-    elif isinstance(error, ModuleNotFoundError):
-        hint = "; install it, or start trainyard new in the folder that it is in"
+    is_absent = isinstance(error, FileNotFoundError | ModuleNotFoundError)
+    hint = "; start trainyard new in the folder in which you start the script" if is_absent else ""
     traced = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in traced if frame.f_code.co_filename == path]
-    fault = ScriptFault(f"{type(error).__name__}: {first_line(error)}{hint}", line=[0, *lines][-1])
-    fault.__cause__ = error
-    return fault
+    return ScriptFault(f"{type(error).__name__}: {first_line(error)}{hint}", line=[0, *lines][-1])
 
 
 def _patch(recording: Recording) -> None:

@@ -70,7 +70,7 @@ class Written:
         self.recording, self.model = recording, recording.model
         self.source = Source(recording.script, recording.variables, recording.made)
         self.models = ModelSource(self.source)
-        self.notes: list[str] = []
+        self.notes = recording.notes
         self.arguments = ["raw_inputs=True,"]
         self.result: Json = {"line": recording.line}
         config = getattr(self.model, "_compile_config", None)

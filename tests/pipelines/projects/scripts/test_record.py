@@ -249,7 +249,10 @@ def test_each_call_in_a_loop_adds_its_epochs(start, tmp_path, name):
         with pytest.raises(DataError, match=r"train\.py:28: the calls of fit in a loop differ in"):
             start("", line)
         return
-    assert start("", line)[1].train["epochs"] == epochs
+    _, begun = start("", line)
+    assert begun.train["epochs"] == epochs
+    told = "several models: the first" if name == "folds" else "in a loop: epochs is 40 in all"
+    assert any(told in note for note in begun.notes)
     assert not (tmp_path / "m.keras").exists()
 
 
@@ -317,7 +320,8 @@ trainyard.fit(model, data, images="photos", epochs=3, class_weight={0: 1.0, 1: 2
         ('images="photos"', 'images="."', "needs images="),
     ],
 )
-def test_a_script_that_trains_on_all_images_of_a_folder(tmp_path, old, new, message):
+def test_a_script_that_trains_on_all_images_of_a_folder(tmp_path, monkeypatch, old, new, message):
+    monkeypatch.chdir(tmp_path)
     save_images(tmp_path / "photos", [(40 + at, 30) for at in range(12)])
     (tmp_path / "train.py").write_text(IMAGES.replace(old, new, 1))
     if message:
