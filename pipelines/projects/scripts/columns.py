@@ -24,7 +24,7 @@ REMEDY = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileColumn:
     """A column of the file in the rows of x: float64 with NaN, or texts with "".
 
@@ -113,7 +113,10 @@ def explain(
     """
     # get_dummies makes names such as plan_basic.
     named = [c for c in columns if name == c.name or f"{name}_".startswith(f"{c.original}_")]
-    for column in sorted(named, key=lambda column: -len(column.original)):
+    named.sort(key=lambda column: -len(column.original))
+    # An array has columns of numbers in the order of the file, of which some may be alike.
+    following = columns[columns.index(previous) + 1 :][:1] if previous else ()
+    for column in (*named, *(c for c in following if not c.is_text)):
         if origin := origin_of(values, column):
             return origin
     origins = [origin for column in columns if (origin := origin_of(values, column))]

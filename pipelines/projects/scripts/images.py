@@ -11,7 +11,7 @@ from pipelines.projects.scripts.columns import Array
 from pipelines.projects.scripts.rows import Input, Inputs, array_of
 from pipelines.projects.scripts.script_text import ScriptFault
 from pipelines.projects.scripts.tables import codes_of
-from pipelines.projects.scripts.written import DEFAULT_BATCH, Parts, Written
+from pipelines.projects.scripts.written import DEFAULT_BATCH, Written
 from trainer import Json
 
 WHITE = 255.0
@@ -67,14 +67,13 @@ def write_images(written: Written, folder: Path, classes: Mapping[str, int], res
         lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
         written.notes.append(f"pixels from {offset:g} to 1 are made in the model, of 0 to 255")
     pixels = (images[:NUM_CHECKED].astype(np.float32) - offset) / scale
-    parts = Parts(
+    return written.write(
+        result,
         lines=lines,
         expressions=["x" if lines else "inputs"],
-        inputs=keras.Input(images.shape[1:], name="image"),
-        batch=keras.ops.convert_to_tensor(pixels),
         given=given,
+        own=keras.ops.convert_to_tensor(pixels),
     )
-    return written.write(parts, result)
 
 
 def _batches(x: Any, y: Any = None) -> Iterator[tuple[Array, Array]]:

@@ -79,7 +79,7 @@ def inputs_of(x: Any) -> Inputs:
     if not hasattr(x, "shape") and not isinstance(x, list):
         raise ScriptFault(
             f"x is a {type(x).__name__}: give trainyard.fit the arrays that it is made of, x and y,"
-            " and batch_size=…"
+            " texts as keras.ops.convert_to_tensor makes them, and batch_size=…"
         )
     return Inputs("tensor", (_input("", x),))
 

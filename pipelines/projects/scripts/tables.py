@@ -15,7 +15,7 @@ from pipelines.projects.scripts.columns import Array, FileColumn, missing, origi
 from pipelines.projects.scripts.front import Front
 from pipelines.projects.scripts.rows import Inputs, array_of, inputs_of, row_numbers
 from pipelines.projects.scripts.script_text import ScriptFault
-from pipelines.projects.scripts.written import NUM_CHECKED, Parts, Written
+from pipelines.projects.scripts.written import NUM_CHECKED, Written
 from trainer import Json
 from trainer.errors import did_you_mean
 
@@ -103,19 +103,17 @@ def write_table(written: Written, path: Path, *, label: str, kind: str) -> Json:
         for own in described
         if own["num_dropped"]
     ]
-    kinds = {name: "string" if own.is_text else "float32" for name, own in front.used.items()}
-    own_values = {
+    own = {
         name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)
         for name, column in front.used.items()
     }
-    parts = Parts(
+    return written.write(
+        path.parent,
         lines=front.lines,
         expressions=expressions,
-        inputs={name: keras.Input([1], name=name, dtype=kinds[name]) for name in kinds},
-        batch={name: keras.ops.convert_to_tensor(own) for name, own in own_values.items()},
         given=given,
+        own=keras.tree.map_structure(keras.ops.convert_to_tensor, own),
     )
-    return written.write(parts, path.parent)
 
 
 def _target(columns: Sequence[FileColumn], label: str) -> FileColumn:

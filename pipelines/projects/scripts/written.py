@@ -3,13 +3,13 @@
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from components.shared.text.value_text import first_of
 from pipelines.projects.literals import comment, literal, quoted, wrapped
 from pipelines.projects.scripts.keras_source import Source
 from pipelines.projects.scripts.model_source import ModelSource
@@ -29,6 +29,7 @@ TAKEN = (
 DEFAULT_BATCH = 32
 NUM_CHECKED = 64
 CLOSE = 1e-3
+MOST_SHOWN = 12
 WIDTH = 96  # of a line within a function
 FROM_FILE = 'Path(__file__).with_name("{}")'
 ADAPTER = '''
@@ -38,24 +39,6 @@ ADAPTER = '''
 {lines}
 
 '''
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """The layers before a model, and a batch to compare its predictions with the script's.
-
-    Attributes:
-        expressions: of the model's inputs.
-        inputs: Keras inputs of the file's own values.
-        batch: values of these in the first rows.
-        given: the same rows as fit got them.
-    """
-
-    lines: list[str]
-    expressions: list[str]
-    inputs: Any
-    batch: Any
-    given: Inputs
 
 
 class Written:
@@ -167,33 +150,46 @@ class Written:
                 f" {remedy}"
             )
 
-    def write(self, parts: Parts, folder: Path) -> Json:
+    def write(
+        self, folder: Path, *, lines: list[str], expressions: list[str], given: Inputs, own: Any
+    ) -> Json:
         """Return the result with the model's source; values and weights are files in a folder.
+
+        Args:
+            folder: for files.
+            lines: before the model.
+            expressions: of the model's inputs.
+            given: rows as fit got them, to compare predictions.
+            own: the file's own values of these rows, which the workload's model gets.
 
         Raises:
             ScriptFault: a part has no source, or the source computes other numbers.
         """
         script, line = self.recording.script, self.recording.line
-        own, outputs = self._own_lines(parts)
-        given = {key: self.compiled[key] for key in COMPILED if self.compiled.get(key) is not None}
-        words = {"optimizer": self.model.optimizer, **given}
+        model_lines, outputs = self._model_lines(given, expressions)
+        words = {
+            key: setting for key in COMPILED if (setting := self.compiled.get(key)) is not None
+        }
+        words = {"optimizer": self.model.optimizer, **words}
         compiled = ", ".join(f"{key}={self.source.of(value)}" for key, value in words.items())
         imports, definitions = self.source.definitions()
         definitions += self.models.functions
-        before = list(parts.lines)
+        before = list(lines)
         if before:
             before.insert(0, f"# Before the model in {comment(script.path.name)}.")
-        if frozen := ", ".join(self.source.learnt):
-            self.notes.append(f"frozen, as the script has learnt it: {frozen}")
-            told = f"Frozen, as the script has learnt it: {comment(frozen)}."
+        if learnt := list(self.source.learnt):
+            self.notes.append(
+                f"frozen, as the script has learnt it: {first_of(learnt, MOST_SHOWN)}"
+            )
+            told = f"Frozen, as the script has learnt it: {comment(', '.join(learnt))}."
             before = [*(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2)), *before]
         body = [
             *before,
             f"# The model of the fit in line {line}.",
-            *own,
+            *model_lines,
             f"built = keras.Model(inputs, {outputs})",
         ]
-        built = self._rebuild(body, [*imports, *definitions], parts)
+        built = self._rebuild(body, [*imports, *definitions], given, own)
         assigned = self.recording.assigned
         end = [f"built.compile({compiled})", "return built"]
         files = []
@@ -208,7 +204,7 @@ class Written:
             read = f'{FROM_FILE.format(VALUES)}.read_text("utf-8")'
             definitions.insert(0, f"VALUES = json.loads({read})")
         paths = ["from pathlib import Path", ""] if files else []
-        lines = [wrapped(text, WIDTH) for text in (*body, *end)]
+        shown = [wrapped(text, WIDTH) for text in (*body, *end)]
         self.notes += [
             f"{call}: not taken over, as all that follows fit" for call in script.after(line)
         ]
@@ -219,12 +215,12 @@ class Written:
             "adapter": ADAPTER.format(
                 file=quoted(script.path.name)[1:-1],
                 definitions="".join(f"{definition}\n\n\n" for definition in definitions),
-                lines=textwrap.indent("\n".join(lines), "    "),
+                lines=textwrap.indent("\n".join(shown), "    "),
             ),
             "arguments": textwrap.indent("\n".join(self.arguments), "    ") + "\n",
         }
 
-    def _own_lines(self, parts: Parts) -> tuple[list[str], str]:
+    def _model_lines(self, given: Inputs, expressions: list[str]) -> tuple[list[str], str]:
         """Return the lines of the script's model, and the expression of its outputs."""
         owner = next((c for c in type(self.model).__mro__ if "train_step" in vars(c)), object)
         if owner.__module__.split(".")[0] not in ("keras", "builtins"):
@@ -234,11 +230,11 @@ class Written:
                 line=vars(owner)["train_step"].__code__.co_firstlineno,
             )
         if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
-            return self.models.lines(self.model, parts.expressions)
+            return self.models.lines(self.model, expressions)
         made = [f"own = {self.source.as_made(self.model)}"]
-        return made, f"own({parts.given.source(parts.expressions)})"
+        return made, f"own({given.source(expressions)})"
 
-    def _rebuild(self, body: list[str], definitions: list[str], parts: Parts) -> Any:
+    def _rebuild(self, body: list[str], definitions: list[str], given: Inputs, own: Any) -> Any:
         """Return the model that the source builds, with the script's weights.
 
         Raises:
@@ -248,15 +244,19 @@ class Written:
         text = "\n\n".join(["import keras", *definitions, f"def model(inputs):\n{lines}"])
         scope: dict[str, Any] = {"__name__": "written", "VALUES": self.source.values}
         exec(compile(f"{text}\n    return built\n", "<workload.py>", "exec"), scope)
-        built = scope["model"](parts.inputs)
+        values = own if isinstance(own, dict) else {"image": own}
+        made = {
+            name: keras.Input(value.shape[1:], name=name, dtype=value.dtype)
+            for name, value in values.items()
+        }
+        built = scope["model"](made if values is own else made["image"])
         pairs = list(zip(_own_variables(self.model), _own_variables(built), strict=True))
-        for own, variable in pairs:
-            variable.assign(own.value)
-        given = self.model(parts.given.first(NUM_CHECKED), training=False)
-        made = built(parts.batch, training=False)
-        for wanted, values in zip(*map(keras.tree.flatten, (given, made)), strict=True):
+        for variable, same in pairs:
+            same.assign(variable.value)
+        outputs = self.model(given.first(NUM_CHECKED), training=False), built(own, training=False)
+        for wanted, output in zip(*map(keras.tree.flatten, outputs), strict=True):
             size = np.nanmax(np.abs(wanted)) or 1.0
-            if not np.allclose(values, wanted, rtol=0, atol=CLOSE * size, equal_nan=True):
+            if not np.allclose(output, wanted, rtol=0, atol=CLOSE * size, equal_nan=True):
                 raise ScriptFault(
                     "the layers that would be written compute other numbers than its model; layers"
                     " of half precision (a mixed_float16 policy) may be the reason: remove it"

@@ -144,6 +144,7 @@ CASES = {
         'model.compile("adam", "binary_crossentropy", metrics=["AUC"])\n'
         'x = {n: np.array([row[n] for row in rows]) for n in ("size", "color", "floors")}\n'
         'x["size"], x["floors"] = x["size"].astype("float32"), x["floors"].astype("int64")\n'
+        'x["color"] = keras.ops.convert_to_tensor(x["color"])\n'
         'y = np.array([row["kind"] == "y" for row in rows])\n' + FIT.format("model", ""),
         houses,
         workload=('Category("color")', 'Binary("kind", positive="y"'),
@@ -172,7 +173,7 @@ CASES = {
         'index = layers.StringLookup(vocabulary=["red", "green", "blue"])(word)\n'
         "out = layers.Dense(3)(layers.Flatten()(layers.Embedding(8, 4)(index)))\n"
         f"model = keras.Model(word, out)\nmodel.compile('adam', {LOGITS})\n"
-        'x = np.array([[row["word"]] for row in rows])\n'
+        'x = keras.ops.convert_to_tensor([[row["word"]] for row in rows])\n'
         'y = np.array(["xyz".index(row["kind"]) for row in rows])\n' + FIT.format("model", ""),
         words,
         workload=('Category("word")',),
