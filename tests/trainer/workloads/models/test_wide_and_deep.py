@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from trainer.workloads.models.wide_and_deep import build_wide_and_deep, sum_embeddings
+from trainer.workloads.models.wide_and_deep import build_wide_and_deep, combine, sum_embeddings
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,14 @@ def test_every_input_is_in_the_linear_model_and_in_the_net():
     deep_inputs = 2 * 2 + 2 + 2  # the embeddings of two categories, two amounts, and of the words
     net = [(deep_inputs, 8), (8,), (8, 1), (1,)]
     assert shapes == sorted([*embedded.values(), *linear.values(), *net])
+
+
+def test_combine_within_the_call_of_a_class_is_refused_with_where_to_call_it():
+    class Net(keras.Model):
+        def call(self, inputs):
+            return combine(inputs)
+
+    size = keras.Input((1,))
+    color = keras.Input((), dtype="int32")
+    with pytest.raises((ValueError, RuntimeError), match=r"call it in model\(inputs\)"):
+        Net()({"size": size, "color": color})
