@@ -34,7 +34,7 @@ class Recording:
         epochs: of all its calls, if it is in a loop.
         variables: of the script, and of the function that calls it.
         made: callbacks and models with the arguments that made them, by their identity.
-        assigned: the variables of models that were given values.
+        assigned: the variables of models that were given values, or trained before.
     """
 
     script: ScriptText
@@ -60,10 +60,7 @@ class Recording:
         """Record a call instead of carrying it out, and end the script if no loop repeats it."""
         frames = self._frames()
         line = frames[0].f_lineno if frames else 0
-        try:
-            bound = inspect.signature(keras.Model.fit).bind(model, *arguments, **named).arguments
-        except TypeError as error:
-            self._end(ScriptFault(f"trainyard.fit: {error}", line=line))
+        bound = inspect.signature(keras.Model.fit).bind(model, *arguments, **named).arguments
         labels = [np.asarray(values).tobytes() for values in keras.tree.flatten(bound.get("y"))]
         state = (line, _state_of(model), labels)
         if self.line and model is not self.model:
@@ -161,7 +158,8 @@ def _fault_of(error: Exception, path: str) -> ScriptFault:
 def _patch(recording: Recording) -> None:
     """Have Keras keep the arguments of callbacks and models, and which weights are assigned."""
     variable = keras.src.backend.common.variables.Variable
-    make_model, assign = keras.Model.__new__, variable.assign
+    optimizer = keras.src.optimizers.base_optimizer.BaseOptimizer
+    make_model, assign, apply = keras.Model.__new__, variable.assign, optimizer.apply
 
     def new_callback(cls: Any, *arguments: Any, **named: Any) -> Any:
         made = object.__new__(cls)
@@ -177,5 +175,10 @@ def _patch(recording: Recording) -> None:
         recording.assigned[id(self)] = self
         return assign(self, *arguments, **named)
 
+    def record_apply(self: Any, gradients: Any, trainable_variables: Any = None) -> Any:
+        trained = trainable_variables or self._trainable_variables
+        recording.assigned |= {id(weight): weight for weight in trained}
+        return apply(self, gradients, trainable_variables)
+
     keras.callbacks.Callback.__new__, keras.Model.__new__ = new_callback, new_model
-    variable.assign = record_assign
+    variable.assign, optimizer.apply = record_assign, record_apply

@@ -111,7 +111,7 @@ class Written:
         length = {"steps": int(steps * epochs)} if steps else {"epochs": int(epochs)}
         self.result["train"] = {**length, "batch_size": int(fit.get("batch_size") or batch_size)}
         if epochs != fit.get("epochs", 1):
-            self.notes.append(f"fit is in a loop: epochs is {epochs} in all")
+            self.notes.append(f"fit is in a loop, or begins late: epochs is {epochs} in all")
         for name in fit:
             if name.startswith("validation_") and fit[name]:
                 why = "the eval split takes its place (prepare.ratios in run.yaml)"
@@ -196,6 +196,7 @@ class Written:
         if any(id(variable) in assigned for variable in _own_variables(self.model)):
             files.append("")
             built.save_weights(folder / WEIGHTS)
+            self.notes.append(f"{WEIGHTS} has the weights that it sets, or trains before this fit")
             load = f"built.load_weights({FROM_FILE.format(WEIGHTS)})  # as the script sets them"
             end.insert(0, load)
         if self.source.values:

@@ -17,6 +17,7 @@ VARIABLE = keras.src.backend.common.variables.Variable
 PATCHED = (
     *((keras.Model, name) for name in ("__new__", "save", "save_weights", "export")),
     *((keras.callbacks.Callback, "__new__"), (VARIABLE, "assign"), (recorder, "current")),
+    (keras.src.optimizers.base_optimizer.BaseOptimizer, "apply"),
 )
 
 

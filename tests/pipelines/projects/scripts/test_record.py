@@ -149,7 +149,12 @@ TAKEN = {
     "weights": (
         "layer.build((None, 2)); layer.layers[0].bias.assign(np.full(4, 0.25))",
         ["load_weights"],
-        [],
+        ["given.weights.h5 has the weights that it sets, or trains before this fit"],
+    ),
+    "trained before": (
+        "layer.compile('adam', 'mse'); layer.fit(np.stack([age, bmi], 1), y, verbose=0)",
+        ["load_weights"],
+        ["given.weights.h5 has the weights that it sets, or trains before this fit"],
     ),
     "a part, shuffled": (
         "told = np.random.default_rng(1).permutation(300)[:200]\n"
@@ -251,7 +256,7 @@ def test_each_call_in_a_loop_adds_its_epochs(start, tmp_path, name):
         return
     _, begun = start("", line)
     assert begun.train["epochs"] == epochs
-    told = "several models: the first" if name == "folds" else "in a loop: epochs is 40 in all"
+    told = "several models: the first" if name == "folds" else "epochs is 40 in all"
     assert any(told in note for note in begun.notes)
     assert not (tmp_path / "m.keras").exists()
 
