@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path.insert(0, str(arguments.script.parent))
     try:
         script = read_script(arguments.script)
-        script.check_fit(arguments.label)
+        script.check_fit(arguments.label, images=str(arguments.images or ""))
         recording = run_script(script)
         if recording.fault:
             raise recording.fault

@@ -19,7 +19,8 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 REMEDY = (
     "give x the column itself and have the model compute the rest: bins by"
     " keras.layers.Discretization, another function by keras.layers.Lambda of keras.ops, tokens or"
-    " TF-IDF by keras.layers.TextVectorization; or write it into the file as a column. If no column"
+    " TF-IDF by keras.layers.TextVectorization, codes of whole numbers by"
+    " keras.layers.IntegerLookup; or write it into the file as a column. If no column"
     " fits, rows are not those of x in its order, as after reset_index"
 )
 

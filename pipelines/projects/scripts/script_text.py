@@ -3,8 +3,9 @@
 import ast
 import builtins
 import dis
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -13,7 +14,7 @@ from components.shared.text.user_file import read_text_file
 from pipelines.projects.literals import comment, quoted
 
 AFTER = ("fit", "evaluate", "predict", "save", "export", "save_weights", "load_weights")
-READERS = ("read_csv", "read_parquet", "DictReader")
+FRAMES, RECORDS = ("read_csv", "read_parquet", "read_json"), ("DictReader",)
 OF_MODELS = {"epochs", "batch_size", "validation_data", "validation_split", "callbacks"}
 
 
@@ -54,7 +55,7 @@ class ScriptText:
             if call.lineno > line:
                 yield f"{_name_of(call.func)} in line {call.lineno}"
 
-    def check_fit(self, label: str) -> None:
+    def check_fit(self, label: str, *, images: str = "") -> None:
         """Raise ScriptFault with the `fit` to change, unless a script names trainyard."""
         if "trainyard" in self.text:
             return
@@ -66,29 +67,46 @@ class ScriptText:
         arguments = {**dict(zip("xy", call.args, strict=False))}
         arguments |= {str(word.arg): word.value for word in call.keywords}
         column = label or self._column_of(arguments.get("y"))
+        told = [f"rows={self._frame(arguments)}", f"label={quoted(column or '…')}"]
+        what = (
+            "rows are the file's rows in the order of x, as a DataFrame with the file's index, row"
+            " numbers from 0, or records; label is the column to predict"
+        )
+        if images:
+            told = [f"images={quoted(images)}"]
+            what = "images is the folder of x's pictures; if x has a part of them, rows their paths"
         words = [
             ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "model",
             *map(ast.unparse, call.args),
-            f"rows={self._frame()}",
-            f"label={quoted(column or '…')}",
+            *told,
             *map(ast.unparse, call.keywords),
         ]
         raise ScriptFault(
             f"change {ast.unparse(call)} to trainyard.fit({', '.join(words)}), and import"
-            " trainyard: rows are the file's rows in the order of x, as a DataFrame with the"
-            " file's index, row numbers from 0, or records; label is the column to predict",
+            f" trainyard: {what}",
             line=call.lineno,
         )
 
-    def _frame(self) -> str:
-        """Return the only variable that pandas or csv reads, as long as no rows are chosen."""
-        read = [
-            node.targets[0].id
+    def _frame(self, arguments: Mapping[str, ast.expr]) -> str:
+        """Return the variable with all of the file's rows: records, or what x or y is a column of.
+
+        It has them if it is assigned once, to what reads the file.
+        """
+        assigned = [
+            (node.targets[0].id, node.value)
             for node in self._nodes
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            if any(f"{reader}(" in ast.unparse(node.value) for reader in READERS)
         ]
-        return read[0] if len(read) == 1 and "train_test_split" not in self.text else "…"
+        names = [name for name, _ in assigned]
+        values = {name: value for name, value in assigned if names.count(name) == 1}
+        given = [values.get(ast.unparse(value), value) for value in arguments.values()]
+        for name, value in values.items():
+            column = re.compile(rf"{re.escape(name)}\[\[?(['\"][^'\"]*['\"](, )?)+\]")
+            if _is_read(value, RECORDS) or (
+                _is_read(value, FRAMES) and any(column.match(ast.unparse(one)) for one in given)
+            ):
+                return name
+        return "…"
 
     def _column_of(self, node: ast.expr | None) -> str:
         """Return the column that an expression, or the variable that it names, takes."""
@@ -193,6 +211,13 @@ def read_script(path: Path) -> ScriptText:
         return ScriptText(path, text)
     except SyntaxError as error:
         raise ScriptFault(f"it is not Python: {error.msg}", line=error.lineno or 1) from error
+
+
+def _is_read(value: ast.expr, readers: Sequence[str]) -> bool:
+    """Return whether a value is what a function reads, perhaps as a list."""
+    if isinstance(value, ast.Call) and _name_of(value.func) == "list" and value.args:
+        value = value.args[0]
+    return isinstance(value, ast.Call) and _name_of(value.func) in readers
 
 
 def _name_of(node: Any) -> str:

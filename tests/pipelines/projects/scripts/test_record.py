@@ -49,6 +49,7 @@ x = np.stack([(age - age.mean()) / age.std(), bmi], axis=1) if x is None else x
 layer.compile(**compiled)
 LINE
 """
+FRAME = "rows = 0; frame = pd.read_csv('data.csv')"
 FIT = 'trainyard.fit(layer, x, y, rows=told, label=label, **{"epochs": 5, **more})'
 
 
@@ -134,7 +135,8 @@ TAKEN = {
         ["age: Discretization is within the model now"],
     ),
     "logits": (
-        f"{LEFT}; {LOGITS}; compiled['metrics'] = ['accuracy']; more['class_weight'] = {{1: 2.0}}",
+        f"{LEFT}; {LOGITS}; compiled['metrics'] = ['accuracy']; "
+        "more['class_weight'] = {1: np.float64(2)}",
         [
             'keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)',
             'class_weights={"yes": 2.0}',
@@ -272,6 +274,12 @@ def test_each_call_in_a_loop_adds_its_epochs(start, tmp_path, name):
             "wanted = told['left']\nlayer.fit(x=x, y=wanted, batch_size=8)",
             r'trainyard.fit\(layer, rows=rows, label="left", x=x, y=wanted, batch_size=8\)',
         ),
+        (
+            f"{FRAME}\nlayer.fit(frame[['age']].values, frame['left'])",
+            r"trainyard.fit\(layer, .*, rows=frame, label=\"left\"\)",
+        ),
+        (f"{FRAME}.sample(9)\nlayer.fit(frame[['age']], y)", "trainyard.fit.*, rows=…, .*"),
+        (f"{FRAME}\nlayer.fit(frame[:9], frame['left'][:9])", "trainyard.fit.*, rows=frame, .*"),
     ],
 )
 def test_the_fit_to_change_is_shown(start, line, shown):
@@ -303,8 +311,7 @@ def test_a_notebook_is_refused_with_the_command_that_makes_a_script_of_it(tmp_pa
 
 
 IMAGES = """\
-import keras
-import trainyard
+import keras; import trainyard
 data = keras.utils.image_dataset_from_directory(
     "photos", image_size=(24, 20), batch_size=4, label_mode="binary"
 )
@@ -342,6 +349,16 @@ def test_a_script_that_trains_on_all_images_of_a_folder(tmp_path, monkeypatch, o
     layers = [type(layer).__name__ for layer in workload.build_model().layers]
     assert layers == ["InputLayer", "Rescaling", "RandomFlip", "Flatten", "Dense"]
     assert begun.train == {"epochs": 3, "batch_size": 4}
+
+
+def test_the_fit_of_images_to_change_is_shown(tmp_path):
+    save_images(tmp_path / "photos", [(9, 9)] * 12)
+    text = IMAGES.replace("; import trainyard", "").replace('images="photos", ', "")
+    (tmp_path / "train.py").write_text(text.replace("trainyard.fit(model, ", "model.fit("))
+    with pytest.raises(
+        DataError, match=r'to trainyard.fit\(model, data, images=".*photos", epochs'
+    ):
+        start_images(str(tmp_path / "photos"), script=tmp_path / "train.py")
 
 
 def test_a_process_of_its_own_runs_the_script(start, monkeypatch):
