@@ -184,10 +184,8 @@ def _number(column: Texts, form: str) -> Guess | None:
     summary = column.summary
     low, high = summary["min"], summary["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
-    kept, num_numbers = (
-        len(column.numbers.cast(kind).unique()) for kind in (pa.float32(), pa.float64())
-    )
-    is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * num_numbers
+    kept = len(column.numbers.cast(pa.float32()).unique())
+    is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
