@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="COLUMN=FORM",
         help="how a column is written: its form of 1234.5, as 1.234,5; a format of times, as"
-        " %%d/%%m/%%Y; or text. Without COLUMN= it holds for all columns",
+        " %%d/%%m/%%Y; or text. Without COLUMN= it holds for all that may be read in several ways",
     )
     parser.add_argument(
         "--positive", default="", metavar="VALUE", help="the positive class of a binary label"

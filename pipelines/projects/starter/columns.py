@@ -45,7 +45,7 @@ RAGGED = (
 )
 DOUBTS = (
     "all values may be read in both ways; give the right option (without NAME= it holds for all"
-    " columns)"
+    " such columns)"
 )
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,8 @@ def read_columns(
     """Return the columns of CSV, JSON or Parquet files; of large ones the first rows.
 
     A column that some files lack is missing in their rows; `header` names the columns of CSV
-    files without one. `told` has the form in which a column is read, "" for all others.
+    files without one. `told` has the form in which a column is read; that of "" decides about all
+    columns that have several.
 
     Raises:
         DataError: a file is damaged, is no table, or is not UTF-8; or has no header; or a column
@@ -158,7 +159,7 @@ def _columns(
     facts = {name: facts_of(chunks) for name, chunks in parts.items()}
     readings: dict[str, Reading] = {}
     for name, chunks in parts.items():
-        form = told.get(name) or (PLAIN if facts[name].kind == NUMBER else told.get("", ""))
+        form = told.get(name or " ") or PLAIN * (facts[name].kind == NUMBER)
         texts = pa.concat_arrays(map(texts_of, chunks))
         readings[name] = read_texts(texts, form)
         if told.get(name, TEXT) != TEXT and readings[name].form is None:
@@ -168,7 +169,8 @@ def _columns(
     is_sure = points <= {"."} and separators <= {",", "|"}
     point = "." if is_sure else points.pop() if len(points) == 1 else ""
     readings = {
-        name: decided(reading, point=point, is_sure=is_sure) for name, reading in readings.items()
+        name: decided(reading, told=told.get("", ""), point=point, is_sure=is_sure)
+        for name, reading in readings.items()
     }
     if doubts := [*filter(None, map(doubt_of, readings, readings.values()))]:
         raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")

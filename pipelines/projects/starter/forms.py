@@ -153,20 +153,23 @@ def read_texts(texts: pa.Array, told: str = "") -> Reading:
     )
 
 
-def decided(reading: Reading, *, point: str, is_sure: bool) -> Reading:
-    """Return the reading of numbers that the file's decimal sign allows, or total evidence decides.
+def decided(reading: Reading, *, told: str, point: str, is_sure: bool) -> Reading:
+    """Return the reading that is told, or that of numbers which the file and total evidence allow.
 
-    That is: all texts with a sign have groups of three digits, and all others are below 1,000. In a
-    file with decimal points such evidence for points between thousands decides nothing.
+    Evidence is: all texts with a sign have groups of three digits, all others are below 1,000. Against
+    it is that the decimal sign of the file, `point`, is another; if that is sure, nothing decides.
     """
+    for form, own in reading.doubts:
+        if told == _told(form):
+            return own
     forms = [form for form, _ in reading.doubts if isinstance(form, Written)]
     texts = reading.values.drop_null().unique()
     for form in forms:
-        own, comma = DIGITS[form.written]
+        sign, comma = DIGITS[form.written]
         others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
         if 0 < len(others) < len(texts):
             is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
-            if is_sure and is_grouped and own != ".":
+            if is_sure and is_grouped and sign != point:
                 return reading  # the file and the column speak against each other
             if not is_sure:
                 forms = [other for other in forms if (other is form) == is_grouped]
@@ -183,12 +186,14 @@ def doubt_of(name: str, reading: Reading) -> str:
     values = [_values(texts, form) for form, _ in reading.doubts]
     at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py() if values else 0
     for own, (form, _) in zip(values, reading.doubts, strict=True):
-        value, told = own, form.written if isinstance(form, Written) else form.format
-        if isinstance(form, Timestamp):
-            value = own.cast(pa.timestamp("s"))
-        option = quote(f"{name}={told}")
+        value = own.cast(pa.timestamp("s")) if isinstance(form, Timestamp) else own
+        option = quote(f"{name}={_told(form)}")
         shown.append(f"{value.cast(pa.string())[at]} (--written {option})")
     return f"{name}: {texts[at].as_py()!r} is {' or '.join(shown)}" if shown else ""
+
+
+def _told(form: Form) -> str:
+    return form.written if isinstance(form, Written) else form.format
 
 
 def _readings(

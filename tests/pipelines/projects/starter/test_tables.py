@@ -481,7 +481,8 @@ def test_days_that_two_formats_read_are_asked_for(begin):
         begin(rows, "left")
     for form in ("%d/%m/%Y", "%m/%d/%Y"):
         assert f'Timestamp("at", format="{form}"' in begin(rows, "left", told={"at": form}).workload
-    assert 'Category("at")' in begin(rows, "left", told={"": "text"}).workload
+    assert "%d/%m/%Y" in begin({**rows, "age": AGES}, "left", told={"": "%d/%m/%Y"}).workload
+    assert 'Category("at")' in begin(rows, "left", told={"at": "text"}).workload
     with pytest.raises(DataError, match="--written at=%Y: it does not read all values, as '01/01"):
         begin(rows, "left", told={"at": "%Y"})
     with pytest.raises(DataError, match="--written on: the columns are at, left"):
@@ -522,7 +523,6 @@ READINGS = {
         'Number("price", low=0, written="1,234.5", signs=("$",)), Number("change", signs=("()",))',
         r"price: '\$1,000' is read as 1000; .*written or signs",
     ),
-    "truth": ({"a": ["True", "FALSE", "true", "false"]}, 'Category("a")', ""),
     "a label that may be missing": (
         {"age": AGES, "left": ["NA" if row % 30 == 1 else text for row, text in enumerate(LEFT)]},
         'Number("age", low=0)',
