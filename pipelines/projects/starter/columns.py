@@ -154,15 +154,16 @@ def read_columns(
 def _columns(
     parts: Mapping[str, Sequence[pa.Array]], separators: set[str], told: Mapping[str, str]
 ) -> list[Texts]:
-    if unknown := [name for name in told if name not in ("", *parts)]:
+    named = {name: form for name, form in told.items() if name}
+    if unknown := [name for name in named if name not in parts]:
         raise DataError(f"--written {unknown[0]}: the columns are {', '.join(parts)}")
     facts = {name: facts_of(chunks) for name, chunks in parts.items()}
     readings: dict[str, Reading] = {}
     for name, chunks in parts.items():
-        form = told.get(name or " ") or PLAIN * (facts[name].kind == NUMBER)
+        form = named.get(name) or PLAIN * (facts[name].kind == NUMBER)
         texts = pa.concat_arrays(map(texts_of, chunks))
         readings[name] = read_texts(texts, form)
-        if told.get(name, TEXT) != TEXT and readings[name].form is None:
+        if named.get(name, TEXT) != TEXT and readings[name].form is None:
             text = next(filter(None, texts.to_pylist()), "")
             raise DataError(f"--written {name}={form}: it does not read all values, as {text!r}")
     points = {point for reading in readings.values() if (point := reading.point)}
