@@ -221,8 +221,8 @@ def _values(texts: pa.Array, form: Form) -> pa.Array:
     if isinstance(form, Written):
         return numbers_of(texts, form)
     seconds = seconds_in(texts, form)
-    is_number = pc.match_substring_regex(texts, r"^[0-9]*$")  # by default, Unix seconds
-    return pc.if_else(is_number, None, seconds) if not form.format else seconds
+    is_iso = pc.match_substring_regex(texts, r"^\d{4}-")  # unlike Unix seconds and 1/2/2016 3:04 PM
+    return seconds if form.format else pc.if_else(is_iso, seconds, None)
 
 
 def seconds_in(texts: pa.Array, form: Timestamp) -> pa.Array:

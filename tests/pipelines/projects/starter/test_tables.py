@@ -475,13 +475,15 @@ def test_the_decimal_sign_of_other_columns_decides(begin):
 
 
 def test_days_that_two_formats_read_are_asked_for(begin):
-    rows = {"at": [f"0{1 + row % 9}/0{1 + row % 7}/2024" for row in ROWS], "left": LEFT}
-    with pytest.raises(DataError, match=r"at: '0./0./2024' is .*=%d/%m/%Y. or .*=%m/%d/%Y.: all"):
+    rows = {"at": [f"0{1 + row % 9}/0{1 + row % 7}/2024 03:04:05 PM" for row in ROWS], "left": LEFT}
+    with pytest.raises(
+        DataError, match=r"at: '0./0./2024 03.* is .*=%d/%m/%Y .* or .*=%m/%d/%Y .*: all"
+    ):
         begin(rows, "left")
-    for form in ("%d/%m/%Y", "%m/%d/%Y"):
+    for form in ("%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M:%S %p"):
         assert f'Timestamp("at", format="{form}"' in begin(rows, "left", told={"at": form}).workload
-    assert "%d/%m/%Y" in begin(rows, "left", told={"": "%d/%m/%Y"}).workload
-    assert 'Category("at")' in begin(rows, "left", told={"at": "text"}).workload
+    assert form in begin(rows, "left", told={"": form}).workload
+    assert 'Text("at")' in begin(rows, "left", told={"at": "text"}).workload
     with pytest.raises(DataError, match="--written at=%Y: it does not read all values, as '01/01"):
         begin(rows, "left", told={"at": "%Y"})
     with pytest.raises(DataError, match="--written on: the columns are at, left"):
