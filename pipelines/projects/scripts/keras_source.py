@@ -107,6 +107,8 @@ class Source:
             return self.listed(f"{thing.name}.{name}", np.asarray(value).tolist())
         if name == "dtype" and hasattr(thing, "dtype_policy"):
             return quoted(thing.dtype_policy.name)
+        if isinstance(value, Mapping) and value.get("class_name") == "__lambda__":
+            return self._of_function(getattr(thing, name))
         return self.of(value)
 
     def listed(self, key: str, values: Sequence[Any]) -> str:
@@ -131,10 +133,9 @@ class Source:
                 "vocabulary": words,
                 "idf_weights": np.asarray(lookup.idf_weights)[-len(words) :],
             }
-        if isinstance(thing, layers.Normalization) and thing.built:
-            if thing.input_mean is None:
-                self.learnt[f"means and variances of {thing.name}"] = None
-            ends = {"mean": np.ravel(thing.mean), "variance": np.ravel(thing.variance)}
+        if isinstance(thing, layers.Normalization) and thing.built and thing.input_mean is None:
+            self.learnt[f"means and variances of {thing.name}"] = None
+            ends = {"mean": np.ravel(thing.adapt_mean), "variance": np.ravel(thing.adapt_variance)}
             return {name: own if len(own) > 1 else float(own[0]) for name, own in ends.items()}
         if isinstance(thing, layers.Discretization) and thing.num_bins:
             self.learnt[f"bins of {thing.name}"] = None

@@ -1,6 +1,7 @@
 """Python source of a Keras model: a line for each layer, in the order of its graph."""
 
 import inspect
+import keyword
 import re
 import textwrap
 from collections import Counter
@@ -125,7 +126,7 @@ class ModelSource:
 
 def _variable(name: str, taken: set[str]) -> str:
     made = re.sub(r"\W|^(?=\d)", "_", name)
-    while made in taken:
+    while made in taken or keyword.iskeyword(made):
         made += "_"
     taken |= {made, f"{made}_layer"}
     return made

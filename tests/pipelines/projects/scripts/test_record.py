@@ -153,6 +153,19 @@ TAKEN = {
         ["load_weights"],
         ["given.weights.h5 has the weights that it sets, or trains before this fit"],
     ),
+    "functions": (
+        "@keras.saving.register_keras_serializable()\nclass Gate(keras.layers.Layer):\n"
+        "    def __init__(self, units, **more):\n"
+        "        super().__init__(**more)\n        self.units = units\n"
+        "        self.dense = keras.layers.Dense(units)\n"
+        "    def call(self, x):\n        return keras.ops.tanh(self.dense(x)) * SCALE\n"
+        "    def get_config(self):\n        return {**super().get_config(), 'units': self.units}\n"
+        "SCALE = 0.3\ndef double(values):\n    return 2 * values\n"
+        "first = keras.layers.Lambda(lambda values: keras.ops.log(values + 99))\n"
+        "layer = keras.Sequential([first, Gate(4), keras.layers.Dense(1, activation=double)])",
+        ["SCALE = 0.3", "Gate(4)", "activation=double", "lambda values: keras.ops.log"],
+        [],
+    ),
     "trained before": (
         "layer.compile('adam', 'mse'); layer.fit(np.stack([age, bmi], 1), y, verbose=0)",
         ["load_weights"],
