@@ -107,8 +107,9 @@ class Source:
             return self.listed(f"{thing.name}.{name}", np.asarray(value).tolist())
         if name == "dtype" and hasattr(thing, "dtype_policy"):
             return quoted(thing.dtype_policy.name)
-        if isinstance(value, Mapping) and value.get("class_name") == "__lambda__":
-            return self._of_function(getattr(thing, name))
+        live = getattr(thing, name, None)
+        if getattr(live, "__name__", "") == "<lambda>":  # which has a configuration of bytes
+            return self._of_function(live)
         return self.of(value)
 
     def listed(self, key: str, values: Sequence[Any]) -> str:

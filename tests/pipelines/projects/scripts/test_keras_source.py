@@ -108,6 +108,16 @@ def test_an_object_is_written_with_the_arguments_that_are_no_defaults(expected):
     assert source.of(OBJECTS[expected]()) == expected
 
 
+@pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
+def test_a_lambda_has_its_source(tmp_path):
+    path, text, scope = tmp_path / "train.py", "double = lambda x: x * 2\n", {}
+    path.write_text(text)
+    exec(compile(text, str(path), "exec"), scope)
+    source = Source(ScriptText(path, text), {}, {})
+    expected = "keras.layers.Dense(1, activation=lambda x: x * 2)"
+    assert source.of(layers.Dense(1, activation=scope["double"])) == expected
+
+
 SCRIPT = """\
 import keras
 from keras import ops
