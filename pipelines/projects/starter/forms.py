@@ -156,8 +156,9 @@ def read_texts(texts: pa.Array, told: str = "") -> Reading:
 def decided(reading: Reading, *, told: str, point: str, is_sure: bool) -> Reading:
     """Return the reading that is told, or that of numbers which the file and total evidence allow.
 
-    Evidence is: all texts with a sign have groups of three digits, all others are below 1,000. Against
-    it is that the decimal sign of the file, `point`, is another; if that is sure, nothing decides.
+    Evidence is: all texts with a sign have groups of three digits, all others are below 1,000.
+    Against it is that the decimal sign of the file, `point`, is another; if that is sure, nothing
+    decides.
     """
     for form, own in reading.doubts:
         if told == _told(form):
