@@ -14,6 +14,7 @@ from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer.errors import first_line
 
 MOST_INLINE = 40  # items of a list in the source; longer ones are in a file
+UNLISTED = ("activity_regularizer", "gain")  # of layers and initializers
 ADAPTED = ("vocabulary", "idf_weights", "mean", "variance")
 Made = Mapping[int, tuple[Any, Sequence[Any], Mapping[str, Any]]]
 
@@ -75,11 +76,12 @@ class Source:
         cls = type(thing)
         if cls is keras.layers.Lambda:
             return f"keras.layers.Lambda({self._of_function(thing.function)})"
+        parameters = inspect.signature(cls).parameters
         try:
             config = {**thing.get_config(), **self._adapted(thing)}
         except NotImplementedError as error:
             raise ScriptFault(f"{cls.__name__} needs get_config: {first_line(error)}") from error
-        parameters = inspect.signature(cls).parameters
+        config |= _unlisted(thing, parameters, config)
         required = [n for n, p in parameters.items() if p.default is p.empty and n in config]
         words = [self._argument(thing, name, config[name]) for name in required]
         defaults = _default_config(cls, {name: config[name] for name in required})
@@ -91,6 +93,8 @@ class Source:
                 is_same = False
             elif name == "name":
                 is_same = is_same or is_automatic(value, cls)
+            elif name == "dtype" and hasattr(thing, "dtype_policy"):
+                is_same = thing.dtype_policy.name == "float32"  # whatever the script's default is
             if is_argument and not is_same and name not in required:
                 words.append(f"{name}={self._argument(thing, name, value)}")
         return f"{public_path(cls) or self._own_name(cls.__name__)}({', '.join(words)})"
@@ -186,6 +190,19 @@ def is_automatic(name: Any, cls: type) -> bool:
     """Return whether Keras made up a name."""
     snake = keras.src.utils.naming.to_snake_case(cls.__name__)
     return name is None or re.fullmatch(rf"{re.escape(snake)}(_\d+)?", name) is not None
+
+
+def _unlisted(
+    thing: Any, parameters: Mapping[str, inspect.Parameter], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments that Keras' own get_config leaves out, unless they are defaults."""
+    kept = {name: own for name, own in vars(thing).items() if name in UNLISTED}
+    kept |= getattr(thing, "_fn_kwargs", {})
+    return {
+        name: own
+        for name, own in kept.items()
+        if name in parameters.keys() - config and not _is_same(parameters[name].default, own)
+    }
 
 
 def _default_config(cls: Any, required: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,8 @@ class Recording:
         line = frames[0].f_lineno if frames else 0
         bound = inspect.signature(keras.Model.fit).bind(model, *arguments, **named).arguments
         labels = [np.asarray(values).tobytes() for values in keras.tree.flatten(bound.get("y"))]
-        state = (line, _state_of(model), labels)
+        sizes = [bound.get(name) for name in ("batch_size", "steps_per_epoch")]
+        state = (line, _state_of(model), labels, sizes)
         if self.line and model is not self.model:
             self.notes.append(
                 f"fit in line {line} is in a loop with several models: the first is taken over;"
@@ -72,8 +73,8 @@ class Recording:
         if self.line and state != self._state:
             self._end(
                 ScriptFault(
-                    "the calls of fit in a loop differ in their rows, learning rate, compile or"
-                    " trainable layers: call it once with all rows, the rate by a"
+                    "the calls of fit in a loop differ in their rows, batch size, learning rate,"
+                    " compile or trainable layers: call it once with all rows, the rate by a"
                     " LearningRateScheduler, and epochs=…",
                     line=line,
                 )

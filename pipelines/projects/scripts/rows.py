@@ -138,7 +138,13 @@ def row_numbers(rows: Any, num_rows: int, columns: Mapping[str, Array]) -> Array
 
 def _numbers_of(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Array]) -> Array:
     """Return the row of the file that has each record's values; -1 for none."""
-    names = [name for name in columns if name in records[0]]
+    # A column in which no record is found is written in another form, such as $1,234.50.
+    names = [
+        name
+        for name in columns
+        if name in records[0]
+        and not {_key(row[name]) for row in records}.isdisjoint(map(_key, columns[name]))
+    ]
     by_key: dict[Any, list[int]] = defaultdict(list)
     keys = list(zip(*(map(_key, columns[name]) for name in names), strict=True))
     for number in reversed(range(len(keys))):

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import copy
 import dis
 import re
 import textwrap
@@ -164,7 +165,9 @@ class ScriptText:
         node = self._defined.get(name) or self._top.get(name)
         defined[name] = ""
         if isinstance(node, ast.Import | ast.ImportFrom):
-            defined[name] = ast.unparse(node)
+            own = copy.copy(node)
+            own.names = [alias for alias in node.names if _name_bound(alias) == name]
+            defined[name] = ast.unparse(own)
             return
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             try:
@@ -224,9 +227,13 @@ def _name_of(node: Any) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
+def _name_bound(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
 def _bound(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+        return list(map(_name_bound, node.names))
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return []
     names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))

@@ -167,6 +167,12 @@ def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: 
             " many units"
         )
     if own_kind == "binary":
+        if sorted(table.tolist()) not in ([0, 1], [-1, 1]):
+            shown = " and ".join(f"{code:g}" for code in sorted(table.tolist()))
+            raise ScriptFault(
+                f"y has {shown} for the two values of {name}: give fit 0 and 1, and the loss"
+                " label_smoothing=… where they are smoothed"
+            )
         written.count_from_one_half(target.name)
 
 

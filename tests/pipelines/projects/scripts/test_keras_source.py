@@ -98,6 +98,13 @@ OBJECTS = {
     'keras.layers.StringLookup(output_mode="one_hot", vocabulary=["a", "b"])': lambda: (
         layers.StringLookup(vocabulary=["a", "b"], output_mode="one_hot")
     ),
+    "keras.losses.Huber(delta=2.5)": lambda: keras.losses.Huber(2.5),
+    "keras.layers.Dense(2, activity_regularizer=keras.regularizers.L2(l2=0.1))": lambda: (
+        layers.Dense(2, activity_regularizer=keras.regularizers.L2(0.1))
+    ),
+    'keras.layers.Dense(2, dtype="mixed_float16")': lambda: layers.Dense(
+        2, dtype=keras.config.dtype_policy().__class__("mixed_float16")
+    ),
     "keras.layers.Rescaling(0.003921569)": lambda: layers.Rescaling(1 / 255),
 }
 

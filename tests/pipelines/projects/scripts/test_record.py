@@ -242,6 +242,10 @@ REFUSED = {
         "layer = Net([keras.layers.Dense(1)])",
         "train.py:24: Net has its own train_step: .*compute_loss",
     ),
+    "smoothed label": (
+        f"{LEFT}; y = y * 0.9 + 0.05; {LOGITS}",
+        "y has 0.05 and 0.95 for the two values of left: .* label_smoothing",
+    ),
     "before fit": ("open('absent.csv')", "train.py:23: FileNotFoundError: .*absent.csv"),
     "exit": ("sys.exit(3)", r"it ended before trainyard.fit \(3\)"),
 }
@@ -258,6 +262,7 @@ FOLDS = "    layer = keras.models.clone_model(layer)\n    layer.compile('adam', 
 LOOPS = {
     "calls": (f"for at in range(8):\n    {FIT}\n    layer.save('m.keras')\nlayer.save()", 40),
     "folds": (f"for fold in range(3):\n    {FIT}\n{FOLDS}", 5),
+    "sizes": (f"for size in (8, 16):\n    more['batch_size'] = size\n    {FIT}", 0),
     "rates": (f"for rate in (0.1, 0.01):\n    layer.optimizer.learning_rate = rate\n    {FIT}", 0),
 }
 
