@@ -151,10 +151,11 @@ class Source:
         if path := public_path(function):
             return path
         name = getattr(function, "__name__", "")
-        if name == "<lambda>":
+        used = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+        self.variables |= used.nonlocals if used else {}
+        if used and name == "<lambda>":
+            self.own |= dict.fromkeys([*used.globals, *used.nonlocals])
             return self._script.lambda_source(function)
-        if inspect.isfunction(function):
-            self.variables |= inspect.getclosurevars(function).nonlocals
         return self._own_name(name)
 
     def definitions(self) -> tuple[list[str], list[str]]:

@@ -143,6 +143,12 @@ TAKEN = {
         ],
         ["accuracy counts logits from 0, the probability 0.5"],
     ),
+    "scheduler": (
+        "rate, by = 0.5, keras.callbacks.LearningRateScheduler\n"
+        "more = {'callbacks': [by(lambda epoch: rate / (epoch + 1))]}",
+        ["rate = 0.5", "LearningRateScheduler(lambda epoch: rate / (epoch + 1))"],
+        [],
+    ),
     "sample weights": (
         "more = {'sample_weight': [float(row['weight']) for row in rows], 'validation_split': 0.2}",
         ['weight="weight"'],
