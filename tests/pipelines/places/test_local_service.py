@@ -133,7 +133,7 @@ def test_service_continues_until_its_last_user_has_ended(commands):
 
 def test_service_stops_when_all_its_users_are_killed(commands):
     first = commands.submit("first", "--wait")
-    pid = commands.wait_until_running("first")
+    service = psutil.Process(commands.wait_until_running("first"))  # whose pid may be used again
     second = commands.submit("second", "--wait")
     commands.wait_until_running("second")
 
@@ -141,7 +141,7 @@ def test_service_stops_when_all_its_users_are_killed(commands):
         one.kill()
 
     wait_until(
-        lambda: not psutil.pid_exists(pid), "the service's end", timeout_seconds=WAIT_SECONDS
+        lambda: not service.is_running(), f"the end of {service}", timeout_seconds=WAIT_SECONDS
     )
 
 

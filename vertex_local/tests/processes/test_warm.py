@@ -266,13 +266,14 @@ def test_the_descendants_of_a_killed_process_end(start, tmp_path, killed):
     with ready(Warm([["tempfile"]], log_path=tmp_path / "warm.log")) as warm:
         group = start("import time; time.sleep(60)", warm)
         [pid] = replica_pids(group)
+        replica = psutil.Process(pid)
         warm_pid = psutil.Process(supervisor_of(group)).ppid()
 
         os.kill(supervisor_of(group) if killed == "supervisor" else warm_pid, signal.SIGKILL)
 
         if killed == "supervisor":
             assert "its supervisor ended with code -9" in group.wait(30)["message"]
-            wait_until(lambda: not psutil.pid_exists(pid))
+            wait_until(lambda: not replica.is_running())
         else:
             await_restart(warm, warm_pid)
             assert is_running(pid)
