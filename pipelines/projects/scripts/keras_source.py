@@ -14,6 +14,7 @@ from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 from trainer.errors import first_line
 
 MOST_INLINE = 40  # items of a list in the source; longer ones are in a file
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 UNLISTED = ("activity_regularizer", "gain")  # of layers and initializers
 ADAPTED = ("vocabulary", "idf_weights", "mean", "variance")
 Made = Mapping[int, tuple[Any, Sequence[Any], Mapping[str, Any]]]
@@ -82,6 +83,12 @@ class Source:
         except NotImplementedError as error:
             raise ScriptFault(f"{cls.__name__} needs get_config: {first_line(error)}") from error
         config |= _unlisted(thing, parameters, config)
+        known = (*config, "dtype")
+        lost = [name for name, own in parameters.items() if own.kind in NAMED and name not in known]
+        if lost and not public_path(cls):
+            raise ScriptFault(f"{cls.__name__} needs a get_config that has {' and '.join(lost)}")
+        if getattr(thing, "_exclude_from_weight_decay_pattern", None):
+            raise ScriptFault("exclude_from_weight_decay is not taken over: leave it out")
         required = [n for n, p in parameters.items() if p.default is p.empty and n in config]
         words = [self._argument(thing, name, config[name]) for name in required]
         defaults = _default_config(cls, {name: config[name] for name in required})

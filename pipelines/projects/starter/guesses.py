@@ -186,11 +186,12 @@ def _number(column: Texts, form: str) -> Guess | None:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
+    dates = _perhaps_dates(column)
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
-            return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
+            return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        return _category(column, f"{seen}: {why}", is_said=is_long)
+        return _category(column, f"{seen}: {why}{dates}", is_said=is_long or bool(dates))
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
     arguments: Json = {"low": 0} if is_positive else {}
     seen += ", none below 0" if is_positive else ""
@@ -198,7 +199,6 @@ def _number(column: Texts, form: str) -> Guess | None:
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    dates = _perhaps_dates(column)
     return Guess(column, FEATURE, "Number", arguments, seen + dates, is_said=bool(dates))
 
 

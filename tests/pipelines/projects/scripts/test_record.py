@@ -143,6 +143,11 @@ TAKEN = {
         ],
         ["accuracy counts logits from 0, the probability 0.5"],
     ),
+    "a layer of ops": (
+        "layer = keras.Sequential([keras.layers.Lambda(lambda t: t * 2.0), keras.layers.Dense(1)])",
+        ["keras.layers.Lambda(lambda t: t * 2.0)"],
+        [],
+    ),
     "scheduler": (
         "rate, by = 0.5, keras.callbacks.LearningRateScheduler\n"
         "more = {'callbacks': [by(lambda epoch: rate / (epoch + 1))]}",
@@ -247,6 +252,17 @@ REFUSED = {
         "class Net(keras.Sequential):\n    def train_step(self, data):\n        return {}\n"
         "layer = Net([keras.layers.Dense(1)])",
         "train.py:24: Net has its own train_step: .*compute_loss",
+    ),
+    "no get_config": (
+        "class Power(keras.losses.Loss):\n    def __init__(self, power=2.0):\n"
+        "        super().__init__()\n    def call(self, wanted, made):\n        return made\n"
+        "compiled['loss'] = Power(1.5)",
+        "Power needs a get_config that has power",
+    ),
+    "no decay": (
+        "compiled['optimizer'] = keras.optimizers.AdamW()\n"
+        "compiled['optimizer'].exclude_from_weight_decay(var_names=['bias'])",
+        "exclude_from_weight_decay is not taken over",
     ),
     "smoothed label": (
         f"{LEFT}; y = y * 0.9 + 0.05; {LOGITS}",
