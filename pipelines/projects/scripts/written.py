@@ -65,7 +65,9 @@ class Written:
         """Write down the weights of classes, which the script has by their numbers."""
         weights = self.recording.fit_arguments.get("class_weight") or {}
         pairs = zip(values, codes, strict=True)
-        named = {value: float(weights[code]) for value, code in pairs if code in weights}
+        named = {
+            value: np.asarray(weights[code]).item() for value, code in pairs if code in weights
+        }
         if named:
             self.arguments.append(f"class_weights={literal(named)},")
 
