@@ -222,7 +222,7 @@ def _values(texts: pa.Array, form: Form) -> pa.Array:
     if isinstance(form, Written):
         return numbers_of(texts, form)
     seconds = seconds_in(texts, form)
-    is_iso = pc.match_substring_regex(texts, r"^\d{4}-")  # unlike Unix seconds and 1/2/2016 3:04 PM
+    is_iso = pc.match_substring_regex(texts, r"^\d{4}[-/]")  # unlike Unix seconds and 1/2/2016
     return seconds if form.format else pc.if_else(is_iso, seconds, None)
 
 

@@ -4,7 +4,6 @@ import contextlib
 import faulthandler
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 from unittest import mock
 
 import keras
@@ -21,7 +20,7 @@ PATCHED = (
 )
 
 
-def _new_callback(cls: Any, *_: Any, **__: Any) -> Any:
+def _new_callback(cls, *_, **__):
     return object.__new__(cls)
 
 

@@ -34,6 +34,7 @@ DATES = {
     "excel": "%d-%b-%y",
     "capitals": "%d-%b-%y",
     "slashes": "%Y/%m/%d %H:%M",
+    "offsets": "%Y/%m/%d %H:%M:%S+00",
     "dotted": "%Y.%m.%d",
     "japanese": "%Y年%m月%d日",
     "matlab": "%d-%b-%Y %H:%M:%S",
