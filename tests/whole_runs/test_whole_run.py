@@ -32,7 +32,7 @@ def served(tmp_path) -> Iterator[Home]:
 
 @pytest.mark.timeout(400)
 def test_a_training_goes_on_after_a_cancellation_and_a_lost_worker(served):
-    settings = ["thresholds.loss=0", "train.epochs=20", "train.checkpoint_every_steps=20"]
+    settings = ["thresholds.loss=-1", "train.epochs=20", "train.checkpoint_every_steps=20"]
     words = [word for setting in settings for word in ("--set", setting)]
     process = served.start_run(*words, cluster="parameter_server")
     served.interrupt_after_checkpoint(process)

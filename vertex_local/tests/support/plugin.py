@@ -19,6 +19,9 @@ from vertex_local.tests.support import seen
 from vertex_local.tests.support.docker_command import docker
 from vertex_local.tests.support.platform import IS_PORTABLE, TOKEN
 
+# Forks of a test must not start the threads of gRPC, which another test has loaded.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+
 IMAGE_VARIABLE = "VERTEX_LOCAL_TEST_IMAGE"  # of tests in containers
 
 
