@@ -81,21 +81,23 @@ def check_share(
     `explained` returns the reason of the first bad row of a column, perhaps with a remedy.
     """
     num_read, entry = result["tally"]["read"], manifest_entry(result)
-    num_bad = sum(entry["by_column"].values())
+    counts = entry["by_column"]
+    num_bad = sum(counts.values())
     if num_bad <= max_share * num_read:
         return
+    worst = _worst(entry, folder, explained)
     parts = [
         DataError(
-            f"{_shown(name)}: {entry['by_column'][name]:,} of {num_read:,} {what} are bad ({rows});"
+            f"{_shown(name)}: {counts[name]:,} of {num_read:,} {what} are bad ({rows});"
             " correct the declaration or the files, or raise max_quarantine",
             about=name,
         )
-        for name, rows in _worst(entry, folder, explained).items()
+        for name, rows in worst.items()
     ]
     refuse(
         DataError(
             f"{num_bad:,} of {num_read:,} {what} ({num_bad / num_read:.1%}) are bad, and "
-            f"max_quarantine is {max_share:.1%}: {worst_columns(entry, folder, explained)}; correct"
+            f"max_quarantine is {max_share:.1%}: {_listed(worst, counts)}; correct"
             f" the files, or raise max_quarantine to continue without these {what}",
             parts=parts,
         )
@@ -107,9 +109,11 @@ def worst_columns(entry: Json, folder: Path, explained: Callable[[Json], str] = 
 
     `entry` is the manifest's, see `manifest_entry`.
     """
-    counts = entry["by_column"]
-    worst = _worst(entry, folder, explained).items()
-    return "; ".join(f"{_shown(name)} {counts[name]:,} ({rows})" for name, rows in worst)
+    return _listed(_worst(entry, folder, explained), entry["by_column"])
+
+
+def _listed(worst: Json, counts: Json) -> str:
+    return "; ".join(f"{_shown(name)} {counts[name]:,} ({rows})" for name, rows in worst.items())
 
 
 def _worst(entry: Json, folder: Path, explained: Callable[[Json], str]) -> dict[str, str]:

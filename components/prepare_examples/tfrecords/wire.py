@@ -5,7 +5,6 @@ Wire format: https://protobuf.dev/programming-guides/encoding, tensorflow/core/e
 
 # A tag is the field's number times 8, plus 2: the wire type of length-prefixed fields.
 KEY, VALUE, FEATURE, FEATURES, LIST_VALUES = 10, 18, 10, 10, 10
-FEATURE_LISTS = 18  # of a tf.train.SequenceExample, beside the FEATURES of its context
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 10, 18, 26
 MAX_VARINT_BYTES = 10
 HIGH_BIT = 0x80

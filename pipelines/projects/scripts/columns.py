@@ -47,7 +47,7 @@ class FileColumn:
 
     @cached_property
     def is_missing(self) -> Array:
-        """Whether each row has no value."""
+        """True for each row without a value."""
         return missing(self.values)
 
     @cached_property

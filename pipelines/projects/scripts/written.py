@@ -214,7 +214,10 @@ class Written:
         return {
             **self.result,
             "notes": self.notes,
-            "imports": "\n".join([*filter(None, files), *paths, "import keras", *imports]) + "\n\n",
+            "imports": "\n".join(
+                [*filter(None, files), *paths, *dict.fromkeys(["import keras", *imports])]
+            )
+            + "\n\n",
             "adapter": ADAPTER.format(
                 file=quoted(script.path.name)[1:-1],
                 definitions="".join(f"{definition}\n\n\n" for definition in definitions),

@@ -57,13 +57,8 @@ WHOLE_TIMES = {
     "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
 }
-# Forms of dates in digits: what matches them, and where their year stands.
-DATES = {
-    "%Y%m%d": ("^[0-9]{8}$", (0, 4)),
-    "%Y%m": ("^[0-9]{6}$", (0, 4)),
-    "%m%d%Y": ("^[0-9]{8}$", (4, 8)),
-    "%d%m%Y": ("^[0-9]{8}$", (4, 8)),
-}
+# Forms of dates in digits: how many these are, and where the year begins.
+DATES = {"%Y%m%d": (8, 0), "%Y%m": (6, 0), "%m%d%Y": (8, 4), "%d%m%Y": (8, 4)}
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
@@ -203,19 +198,18 @@ def _number(column: Texts, form: str) -> Guess | None:
 
 
 def _perhaps_dates(column: Texts) -> str:
-    """Return that all values are dates in a form of digits, and the option for it, or ""."""
-    date = next((date for date in DATES if _are_dates(column, date)), "")
-    return f"; perhaps dates: to read them so, give --written {column.name}={date}" * bool(date)
-
-
-def _are_dates(column: Texts, form: str) -> bool:
-    """Return whether all values are dates of 1900 to 2099 in a form of digits."""
-    digits, year = DATES[form]
-    if not pc.all(pc.match_substring_regex(column.present, digits)).as_py():
-        return False
-    years = pc.utf8_slice_codeunits(column.present, *year).cast(pa.int64())
-    is_recent = set(pc.divide(years, 100).unique().to_pylist()) <= {19, 20}
-    return is_recent and not seconds_in(column.present, Timestamp("", format=form)).null_count
+    """Return that all values are dates of 1900 to 2099 in digits, and the option for it, or ""."""
+    texts = column.present.unique()
+    sizes = pc.utf8_length(texts).unique().to_pylist()
+    if not pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
+        return ""
+    for form, (size, start) in DATES.items():
+        if sizes == [size]:
+            centuries = pc.utf8_slice_codeunits(texts, start, start + 2).unique().to_pylist()
+            is_date = not seconds_in(texts, Timestamp("", format=form)).null_count
+            if is_date and {*centuries} <= {"19", "20"}:
+                return f"; perhaps dates: to read them so, give --written {column.name}={form}"
+    return ""
 
 
 def _words(column: Texts, num_rows: int) -> Guess:
