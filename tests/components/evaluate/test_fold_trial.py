@@ -1,6 +1,7 @@
 """Trials of a tuning job by folds of train and eval."""
 
 import json
+import os
 import random
 import signal
 import time
@@ -81,10 +82,11 @@ def reported(path: Path) -> list[tuple[int, float]]:
 
 
 def test_a_killed_trial_continues_and_reports_the_mean_over_all_folds(start, tmp_path):
-    metrics = tmp_path / "1.metrics"
+    metrics, log = tmp_path / "1.metrics", tmp_path / "1.log"
+    os.mkfifo(metrics)  # which no one reads: the trial waits at its first report until it is killed
     process = start("--steps=200")
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (metrics.exists() and metrics.read_text()):
+    while "fold 1 of 2: loss" not in log.read_text():
         assert time.monotonic() < deadline, "no fold is trained"
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)

@@ -34,7 +34,9 @@ def test_our_client_creates_nothing_twice(tmp_path, artifact_folder, monkeypatch
         for name in others:
             api.wait(api.delete(name), timeout_seconds=60)
         assert [one["name"] for one in api.list_resources("endpoints")] == [endpoint]
-        assert service.log().count("fault ") > 10
+        log = service.log()  # requests that were handled, and whose response was lost
+        assert log.count("after: POST") >= 3
+        assert "after: DELETE" in log
 
 
 def deploy_three(api, endpoint: str, artifact_uri: str) -> None:
