@@ -229,6 +229,7 @@ class TrainStep:
             loss, sums = self.objective.contribute(
                 call, part.labels, part.weights, share=part.share, size=part.size
             )
+            loss /= self._workload.loss_unit
         gradient, *of_rows = tape.gradient(
             loss, [weights, *lookups.rows], unconnected_gradients="zero"
         )

@@ -212,6 +212,15 @@ class Workload(abc.ABC):
         return False
 
     @property
+    def loss_unit(self) -> float:
+        """The unit of the loss, by which its gradients are divided.
+
+        Optimizers add up the squares of gradients, which are too large, or too small to count, in
+        the units of some labels.
+        """
+        return 1.0
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression.
 

@@ -365,10 +365,19 @@ class Table(Workload):
             hidden_units=self.hidden_units,
             embedding_size=self.embedding_size,
             batch_norm=self.batch_norm,
-            scale=self.learnt.moments.get(self.label.column)
-            if isinstance(self.label, Regression)
-            else None,
+            scale=self._label_moments,
         )
+
+    @property
+    def _label_moments(self) -> list[float] | None:
+        """Mean and deviation of the number that the default model predicts."""
+        if self.model is not None or not isinstance(self.label, Regression):
+            return None
+        return self.learnt.moments.get(self.label.column)
+
+    @property
+    def loss_unit(self) -> float:
+        return self._label_moments[1] ** 2 if self._label_moments else 1.0
 
     def linear_variables(self, model: Any) -> list[Any]:
         return linear_variables(model) if self.has_linear_part else []

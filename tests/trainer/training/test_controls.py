@@ -1,7 +1,11 @@
 """Training controls in a whole job, all at once."""
 
 import numpy as np
+import pytest
 
+from components.prepare_examples.prepare import prepare
+from components.prepare_examples.settings.options import PrepareOptions
+from tests.support.data.csv_tables import write_table
 from tests.trainer.support.jobs import read_lines, train
 from trainer.serving.export import load_predictor
 
@@ -26,3 +30,22 @@ def test_all_controls_together_learn_and_serve_in_float32(examples_dir, tmp_path
     np.testing.assert_allclose(
         *([row["probabilities"] for row in rows] for rows in (together, alone)), atol=5e-6
     )
+
+
+WORKLOAD = """
+from trainyard import Number, Regression, Table
+workload = Table([Number("x"), Number("z")], label=Regression("y"))
+"""
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e11])
+def test_the_default_model_learns_a_label_in_any_unit(tmp_path, unit):
+    numbers = np.random.default_rng(1).normal(size=(300, 2))
+    rows = [{"x": x, "z": z, "y": (5 * x + z) * unit} for x, z in numbers.tolist()]
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/workload.py").write_text(WORKLOAD)
+    options = PrepareOptions(files=(write_table(tmp_path / "rows.csv", rows),))
+    workload, examples = str(tmp_path / "own"), tmp_path / "examples"
+    prepare(workload, output_dir=examples, data_dir=tmp_path, options=options)
+    train(examples, tmp_path, workload=workload, steps=400)
+    assert read_lines(tmp_path, "eval")[-1]["r2"] > 0.9
