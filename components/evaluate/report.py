@@ -1,9 +1,8 @@
 """HTML report of an evaluation, written before the run ends."""
 
 from components.evaluate.thresholds import Judgement, format_metric
-from components.shared.pages.evaluation.sections import checks, evaluation_sections
-from components.shared.pages.html import tiles, verdict
-from components.shared.pages.page import fill
+from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
+from components.shared.pages.page import fill, render
 from trainer import Json
 
 PERCENT_METRICS = frozenset({"accuracy"})
@@ -11,15 +10,15 @@ PERCENT_METRICS = frozenset({"accuracy"})
 
 def render_report(evaluation: Json, judgement: Judgement) -> str:
     """Return the page: verdict, metrics, the sections of the label's kind, and mistakes."""
-    body = [
-        verdict(judgement.verdict, is_good=judgement.is_passed),
-        checks(evaluation, is_passed=judgement.is_passed, reasons=judgement.reasons),
-        tiles(_tiles(evaluation)),
-        evaluation_sections(evaluation, metrics={}),
-    ]
-    return fill(
-        f"{evaluation['workload']}: {judgement.verdict}", "\n".join(body), about="Evaluation"
+    body = render(
+        "evaluate/report.html",
+        verdict=judgement.verdict,
+        is_passed=judgement.is_passed,
+        marks=marks_of(evaluation, is_passed=judgement.is_passed, reasons=judgement.reasons),
+        numbers=_tiles(evaluation),
+        sections=evaluation_sections(evaluation, metrics={}),
     )
+    return fill(f"{evaluation['workload']}: {judgement.verdict}", body, about="Evaluation")
 
 
 def _tiles(evaluation: Json) -> list[tuple[str, str, str]]:

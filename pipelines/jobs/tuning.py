@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.output.publish import MANIFEST
-from components.shared.pages.html import number
+from components.shared.pages.formats import number
 from components.shared.text.json_object import read_object
 from components.shared.vertex.api import VertexApi
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig

@@ -144,7 +144,7 @@ def finish_dataset(
         content[f"num_{severity}s"] = sum(a.severity == severity for a in problems)
     listed = {"anomalies": [a.to_json() for a in problems], "drift": [d.to_json() for d in drifts]}
     (folder / ANOMALIES).write_text(json.dumps(listed, indent=2) + "\n")
-    page = report.render(
+    page = report.data_page(
         content, statistics, rule=rule_words(content), anomalies=problems, earlier=earlier
     )
     (folder / report.FILE).write_text(page, encoding="utf-8")

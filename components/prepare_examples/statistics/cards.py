@@ -1,10 +1,8 @@
-"""A feature's part of the page of a dataset: its drawing and its figures in all sets of data.
-
-Closing tags and quotes that HTML does not need are left out: there may be thousands of features.
-"""
+"""A feature's part of the page of a dataset: its drawing and its figures in all sets of data."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
+
+from markupsafe import Markup
 
 from components.prepare_examples.statistics.drift import (
     NOTICEABLE,
@@ -16,7 +14,7 @@ from components.prepare_examples.statistics.drift import (
 )
 from components.prepare_examples.statistics.histograms import NUM_DECADES, histogram
 from components.shared.pages.charts.axis import round_axis
-from components.shared.pages.html import percent
+from components.shared.pages.formats import percent
 from components.shared.text.value_text import cut, number_text, percent_text, time_text
 from trainer import Json
 
@@ -36,8 +34,8 @@ def card(
     place: str,
     num_remarks: int,
     labels: Sequence[str] = (),
-) -> str:
-    """Return the part of a feature.
+) -> Json:
+    """Return what the part of a feature shows.
 
     Args:
         name: of the feature.
@@ -55,31 +53,25 @@ def card(
         s["num_unique"] <= NUM_VALUES and has_all_values(s) for s in alike if s
     )
     missing = _each(alike, _missing)
-    marks = {
-        "remarks": num_remarks,
-        "missing": max(share or 0 for share in missing),
-        "distinct": first["num_unique"],
-        "psi": max(drift.psi if drift else 0 for drift in drifts),
-    }
-    attributes = " ".join(f"data-{key}={mark:.6g}" for key, mark in marks.items())
-    drawn = "" if is_listed else histogram(alike, text=f"{name} by set of data")
-    scale, rows = _bars({"missing": missing, **_values(alike, labels)}) if is_listed else ("", "")
-    heads = "".join(f"<th class=s{style}>{escape(of)}" for style, of in enumerate(sets))
-    return (
-        f'<article id="{place}" {attributes}>'
-        f"<h3><span>{escape(cut(name))}</span> <small>{_kind(summaries, sets)}</small>"
-        + f' <small class="bad">remarks: {num_remarks}</small>' * bool(num_remarks)
-        + "</h3>"
-        + "".join(
-            f"<p>Since {escape(of)}: {escape(drift.words.removeprefix(f'{name}: '))}</p>"
+    return {
+        "name": cut(name),
+        "place": place,
+        "kind": _kind(summaries, sets),
+        "marks": {
+            "remarks": num_remarks,
+            "missing": max(share or 0 for share in missing),
+            "distinct": first["num_unique"],
+            "psi": max(drift.psi if drift else 0 for drift in drifts),
+        },
+        "changes": [
+            (of, drift.words.removeprefix(f"{name}: "))
             for (of, is_earlier), drift in zip(sets.items(), drifts, strict=True)
             if is_earlier and drift and drift.psi > NOTICEABLE
-        )
-        + f"{drawn}<div class=wide><table><thead><tr><th colspan={1 if is_listed else 2}>"
-        + f"{scale}{heads}<tbody>{rows}"
-        + _figures(alike, drifts, is_listed=is_listed)
-        + "</table></div></article>"
-    )
+        ],
+        "drawing": "" if is_listed else histogram(alike, text=f"{name} by set of data"),
+        "bars": _bars({"missing": missing, **_values(alike, labels)}) if is_listed else {},
+        "figures": _figures(alike, drifts, is_listed=is_listed),
+    }
 
 
 def _kind(summaries: Summaries, sets: Iterable[str]) -> str:
@@ -87,7 +79,7 @@ def _kind(summaries: Summaries, sets: Iterable[str]) -> str:
     types = [_type(summary) if summary else "" for summary in summaries]
     kind = next(filter(None, types))
     differing = [f"{of}: {t}" for of, t in zip(sets, types, strict=True) if t and t != kind]
-    return escape(", ".join([kind, *differing]))
+    return ", ".join([kind, *differing])
 
 
 def _type(summary: Json) -> str:
@@ -149,20 +141,23 @@ def _value_text(value: str | int | float, labels: Sequence[str]) -> str:
 
 
 def _date(seconds: float) -> str:
-    return f"<span>{time_text(seconds).replace(' ', '</span> <span>')}</span>"
+    return Markup("<span>{}</span>").format(
+        Markup("</span> <span>").join(time_text(seconds).split(" "))
+    )
 
 
-def _bars(rows: Mapping[str, Shares]) -> tuple[str, str]:
-    """Return the heading and the rows of a table of shares; all bars have one scale, from zero."""
+def _bars(rows: Mapping[str, Shares]) -> Json:
+    """Return the rows of a table of shares; all bars have one scale, from zero."""
     most = max(share or 0 for shares in rows.values() for share in shares)
     scale = round_axis([min(most, 1) or 1], title="", has_zero=True).high
-    top, least = percent_text(scale), percent_text(scale / 10**NUM_DECADES)
-    body = "".join(
-        f'<tr><th>{escape(name) or "(empty)"}<td class=shares style="{_lengths(shares, scale)}">'
-        + "".join(f"<td>{'' if share is None else percent(share)}" for share in shares)
-        for name, shares in rows.items()
-    )
-    return f"<th class=scale><i class=linear>0</i><i class=log>{least}</i> to {top}", body
+    return {
+        "top": percent_text(scale),
+        "least": percent_text(scale / 10**NUM_DECADES),
+        "rows": [
+            (name, _lengths(shares, scale), ["" if s is None else percent(s) for s in shares])
+            for name, shares in rows.items()
+        ],
+    }
 
 
 def _lengths(shares: Shares, scale: float) -> str:
@@ -171,16 +166,16 @@ def _lengths(shares: Shares, scale: float) -> str:
     )
 
 
-def _figures(summaries: Summaries, drifts: Sequence[Drift | None], *, is_listed: bool) -> str:
+def _figures(
+    summaries: Summaries, drifts: Sequence[Drift | None], *, is_listed: bool
+) -> list[tuple[str, list[str]]]:
     """Return rows of a table: numbers of a feature in each set of data."""
     figures = [_facts(s, is_listed=is_listed) if s else {} for s in summaries]
     for facts, drift in zip(figures, drifts, strict=True):
         if drift:
             facts["PSI"] = f"{drift.psi:.3f}"
-    return "".join(
-        f"<tr><th colspan=2>{name}" + "".join(f"<td>{facts.get(name, '')}" for facts in figures)
-        for name in dict.fromkeys(name for facts in figures for name in facts)
-    )
+    names = dict.fromkeys(name for facts in figures for name in facts)
+    return [(name, [facts.get(name, "") for facts in figures]) for name in names]
 
 
 def _facts(summary: Json, *, is_listed: bool) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.drift import has_all_values
@@ -37,7 +38,7 @@ def histogram(features: Sequence[Json | None], *, text: str) -> str:
             _outline(frame, edges, _heights(of, css), style=style) for style, of in shares.items()
         )
         drawings += f'<div class="{css}">{frame.draw(marks, text=text)}</div>'
-    return drawings
+    return Markup(drawings)
 
 
 def _edges(features: list[Json]) -> NDArray[np.float64]:

@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from types import MappingProxyType
 
 from components.prepare_examples.statistics.cards import card
 from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.statistics.schema import Anomaly
-from components.shared.pages.html import details, number, section, table, tiles
-from components.shared.pages.page import fill
+from components.shared.pages.page import fill, render
 from trainer import Json
 
 FILE = "report.html"
@@ -25,7 +23,7 @@ ORDERS = {
 }
 
 
-def render(
+def data_page(
     manifest: Json,
     statistics: Json,
     *,
@@ -58,58 +56,23 @@ def render(
         )
         for name in names
     ]
-    counts = [(f"{part['num_examples']:,}", name, "examples") for name, part in data.items()]
     here = Path(__file__)
-    note = (
-        "Drawings of numbers are cut at the first and the last percentile. PSI is the population"
-        " stability index: of eval and test as compared with train, of train as compared with"
-        f" earlier data; below {NOTICEABLE:g} hardly any change, of few examples more by chance."
-    )
-    body = (
-        section("Examples", tiles(counts)),
-        section("Remarks", _remarks(anomalies, places)),
-        section("Pixels", _pixels(data)),
-        section(
-            "Features", _controls(), f'<div class="features">{"".join(cards)}</div>', note=note
-        ),
+    body = render(
+        "prepare_examples/statistics/report.html",
+        counts=[(f"{part['num_examples']:,}", name, "examples") for name, part in data.items()],
+        anomalies=anomalies,
+        places=places,
+        num_remarks=NUM_REMARKS,
+        pixels={name: part["pixels"] for name, part in data.items() if "pixels" in part},
+        orders=ORDERS,
+        cards=cards,
+        sets=list(data),
+        noticeable=f"{NOTICEABLE:g}",
     )
     return fill(
         f"Data of {manifest['workload']}",
-        "".join(body),
+        body,
         about=f"{rule} · label {manifest['label']}" if "label" in manifest else rule,
         style=here.with_suffix(".css").read_text(encoding="utf-8"),
         script=here.with_suffix(".js").read_text(encoding="utf-8"),
     )
-
-
-def _controls() -> str:
-    options = "".join(f'<option value="{key}">{words}' for key, words in ORDERS.items())
-    return (
-        '<div class="controls"><label><input type="checkbox" id="log"> log scale</label>'
-        '<span hidden><input type="search" id="search" aria-label="search" placeholder="search">'
-        f'<label>order <select id="order">{options}</select></label><output id="shown"></output>'
-        "</span></div>"
-    )
-
-
-def _remarks(anomalies: Sequence[Anomaly], places: Mapping[str, str]) -> str:
-    if not anomalies:
-        return "<p>No anomalies.</p>"
-    rows = [
-        f'<li>{a.severity}: {escape(a.split)} <a href="#{places.get(a.feature, "")}">'
-        f"{escape(a.feature)}</a> {escape(a.reason)}</li>"
-        for a in anomalies
-    ]
-    more = rows[NUM_REMARKS:]
-    hidden = details(f"{len(more):,} more remarks", f"<ul>{''.join(more)}</ul>") if more else ""
-    return f"<ul>{''.join(rows[:NUM_REMARKS])}</ul>{hidden}"
-
-
-def _pixels(data: Mapping[str, Json]) -> str:
-    pixels = {name: part["pixels"] for name, part in data.items() if "pixels" in part}
-    rows = [
-        (escape(name), *(f"{number(m)} ± {number(s)}" for m, s in zip(*of.values(), strict=True)))
-        for name, of in pixels.items()
-    ]
-    channels = range(1, len(rows[0]) if rows else 0)
-    return table(("", *(f"channel {c}" for c in channels)), rows, css="numbers") if rows else ""

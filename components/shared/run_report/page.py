@@ -1,56 +1,39 @@
 """The page of a run's report."""
 
+import shlex
 from pathlib import Path
 
+from components.model_version.decisions import STOPS
 from components.prepare_examples.output.manifest import rule_words
 from components.prepare_examples.statistics import report
 from components.prepare_examples.statistics.schema import Anomaly
-from components.shared.pages.evaluation.sections import evaluation_sections
-from components.shared.pages.page import fill, write_page
+from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
+from components.shared.pages.page import fill, render, write_page
 from components.shared.run_report.content import Content
 from components.shared.run_report.links import DATA_LINK
-from components.shared.run_report.sections.closing import next_section, settings_section
-from components.shared.run_report.sections.cluster import cluster_section
-from components.shared.run_report.sections.data import data_section
-from components.shared.run_report.sections.learning import learning_section
-from components.shared.run_report.sections.tasks import tasks_section
-from components.shared.run_report.sections.verdict import verdict_section
+from components.shared.run_report.sections.closing import advice_of, facts_and_settings
+from components.shared.run_report.sections.cluster import usage_rows
+from components.shared.run_report.sections.data import drift_view, split_rows
+from components.shared.run_report.sections.learning import learning_charts, speed_chart
+from components.shared.run_report.sections.tasks import task_rows
+from components.shared.run_report.sections.verdict import outcome_words, tiles_of
 from components.shared.text.value_text import moment_text
 
 REPORT_FILE = "report.html"
 DATA_FILE = "data.html"
 
 
-def _evaluation_sections(content: Content) -> str:
-    features = content.statistics.get("splits", {}).get("train", {}).get("features", {})
-    times = [name for name, feature in features.items() if feature.get("is_time")]
-    evaluation = {**content.evaluation, "times": times}
-    return evaluation_sections(evaluation, metrics=content.summary.metrics)
-
-
-SECTIONS = (
-    verdict_section,
-    _evaluation_sections,
-    data_section,
-    learning_section,
-    tasks_section,
-    cluster_section,
-    settings_section,
-    next_section,
-)
-
-
 def write_report(content: Content, folder: Path) -> None:
     """Write `report.html` of a run, and of its examples `data.html`; they need no network."""
     if content.has_data_report:
-        write_page(render_data(content), folder / DATA_FILE)
-    write_page(render(content), folder / REPORT_FILE)
+        write_page(data_page(content), folder / DATA_FILE)
+    write_page(run_page(content), folder / REPORT_FILE)
 
 
-def render_data(content: Content) -> str:
+def data_page(content: Content) -> str:
     """Return the page of a run's examples, in one drawing with the champion's."""
     champion = content.champion_statistics.get("splits", {}).get("train")
-    return report.render(
+    return report.data_page(
         content.manifest,
         content.statistics,
         rule=rule_words(content.manifest),
@@ -59,12 +42,37 @@ def render_data(content: Content) -> str:
     )
 
 
-def render(content: Content) -> str:
+def run_page(content: Content) -> str:
     """Return the page of a run."""
     summary = content.summary
     schedule, created = summary.schedule, moment_text(summary.created)
     about = [summary.workload, schedule and f"schedule {schedule}", created]
-    body = "\n".join(section_of(content) for section_of in SECTIONS)
+    features = content.statistics.get("splits", {}).get("train", {}).get("features", {})
+    times = [name for name, feature in features.items() if feature.get("is_time")]
+    evaluation = {**content.evaluation, "times": times}
+    facts, settings = facts_and_settings(summary)
+    body = render(
+        "shared/run_report/report.html",
+        content=content,
+        summary=summary,
+        outcome=outcome_words(summary),
+        is_stopped=summary.outcome in STOPS,
+        marks=marks_of(evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons),
+        numbers=tiles_of(content),
+        evaluation=evaluation_sections(evaluation, metrics=summary.metrics),
+        splits=split_rows(content),
+        drift=drift_view(content.statistics, content.champion_statistics),
+        notes=list(dict.fromkeys([*summary.data_notes, *summary.drift])),
+        curves=learning_charts(content.progress),
+        logs=shlex.quote(content.links.logs),
+        tasks=task_rows(content),
+        cost=content.cost,
+        usage=usage_rows(content.replicas),
+        speed=speed_chart(content.progress),
+        facts=facts,
+        settings=settings,
+        advice=advice_of(content),
+    )
     links = {**content.links.pages, **({DATA_LINK: DATA_FILE} if content.has_data_report else {})}
     return fill(
         f"Run {summary.run}", body, about=" · ".join(filter(None, about)), links=links.items()

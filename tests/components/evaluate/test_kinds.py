@@ -13,7 +13,7 @@ from components.errors import StepError
 from components.evaluate.assess import assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.shared.run_report.content import Content
-from components.shared.run_report.page import render
+from components.shared.run_report.page import run_page
 from components.shared.run_summary.summary import summarize
 from tests.support.data.encoded_tables import make_example
 from tests.support.data.evaluated_tables import (
@@ -88,7 +88,7 @@ def test_metrics_have_intervals(request, name, metrics):
 
 def report_of(evaluation):
     """Return the page of a run with an evaluation, as the exit step writes it."""
-    return render(Content(summary=summarize(job()), evaluation=evaluation))
+    return run_page(Content(summary=summarize(job()), evaluation=evaluation))
 
 
 def test_the_report_of_a_run_draws_every_kind_of_evaluation(regression, multilabel):

@@ -1,6 +1,6 @@
 """Bars of one row each, for a cell of a table; all rows of a table share one axis."""
 
-from html import escape
+from markupsafe import Markup, escape
 
 from components.shared.pages.charts.axis import Axis
 
@@ -29,7 +29,7 @@ def bar(
             f'<path class="whisker" d="M{end_point:.1f} {half - 4}v8"/>'
             for end_point in (low, high)
         )
-    return (
+    return Markup(
         f'<svg class="bar {css}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
         f' aria-label="{escape(text)}">{marks}</svg>'
     )

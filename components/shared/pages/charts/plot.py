@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
+
+from markupsafe import Markup, escape
 
 from components.shared.pages.charts.axis import Axis
 
@@ -168,4 +169,4 @@ class Frame:
 
 
 def _figure(svg: str, text: str, keys: str) -> str:
-    return f"<figure><figcaption>{escape(text)}</figcaption>{keys}{svg}</figure>"
+    return Markup(f"<figure><figcaption>{escape(text)}</figcaption>{keys}{svg}</figure>")

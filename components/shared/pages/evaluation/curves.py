@@ -1,35 +1,17 @@
-"""Section on two classes: ROC, precision and recall, and calibration."""
+"""Curves of two classes: ROC, precision and recall, and calibration."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from components.shared.pages.charts.axis import Axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
-from components.shared.pages.html import charts, section
 from trainer import Json
 
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def curves_section(evaluation: Json) -> str:
-    """Return the section, "" for other kinds of labels."""
-    body = charts(_charts(evaluation.get("curves") or {}))
-    labels = [str(label) for label in evaluation.get("labels", [])]
-    about = f"Of the class {labels[-1]}." if labels else ""
-    return section("Curves", body, note=f"{about}{_calibrated(evaluation)}")
-
-
-def _calibrated(evaluation: Json) -> str:
-    decision = evaluation.get("decision") or {}
-    if decision.get("temperature", 1) == 1:
-        return ""
-    return (
-        f" Calibrated: temperature {decision['temperature']:g} lowers the loss on eval"
-        f" from {decision['loss_before']:.4f} to {decision['loss_after']:.4f}."
-    )
-
-
-def _charts(curves: Json) -> str:
+def curve_charts(curves: Json) -> list[str]:
+    """Return the figures; none for other kinds of labels."""
     roc = {"all thresholds": _paired(curves.get("roc"), "false_positive", "true_positive")}
     pr = {"all thresholds": _paired(curves.get("pr"), "recall", "precision")}
     bins = [(row["predicted"], row["actual"]) for row in curves.get("calibration") or []]
@@ -37,18 +19,18 @@ def _charts(curves: Json) -> str:
         name = f"threshold {point['threshold']:.4g}"
         roc[name] = [(point["false_positive"], point["recall"])]
         pr[name] = [(point["recall"], point["precision"])]
-    return (
-        _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True)
-        + _chart(pr, "Precision and recall", "recall", "precision")
-        + _chart(
+    return [
+        _chart(roc, "ROC curve", "false positive rate", "true positive rate", has_diagonal=True),
+        _chart(pr, "Precision and recall", "recall", "precision"),
+        _chart(
             {"": bins},
             "Calibration: share of the class by predicted probability",
             "mean predicted probability",
             "share of the class",
             has_diagonal=True,
             has_dots=True,
-        )
-    )
+        ),
+    ]
 
 
 def _chart(

@@ -1,26 +1,20 @@
-"""Section on the importance of the inputs: a bar for each column, with its interval."""
-
-from html import escape
+"""Importance of the inputs: a bar for each column, with its interval."""
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.bars import bar
-from components.shared.pages.html import details, section, signed, table
+from components.shared.pages.formats import signed
 from trainer import Json
 
-MAX_OPEN = 12
 
-
-def importance_section(evaluation: Json) -> str:
-    """Return the columns, the most important first; "" without any."""
-    rows = evaluation.get("importance") or []
+def importance_rows(rows: list[Json]) -> list[tuple[str, ...]]:
+    """Return a name, a bar and the loss for each column, the most important first."""
     if not rows:
-        return ""
-    metric = str(rows[0]["metric"])
+        return []
     ends = [row[name] for row in rows for name in ("low", "high")]
-    axis = round_axis([*ends, 0.0], title=metric, has_zero=True)
-    cells = [
+    axis = round_axis([*ends, 0.0], title=str(rows[0]["metric"]), has_zero=True)
+    return [
         (
-            escape(str(row["feature"])),
+            str(row["feature"]),
             bar(
                 row["loss"],
                 axis=axis,
@@ -32,13 +26,3 @@ def importance_section(evaluation: Json) -> str:
         )
         for row in rows
     ]
-    head = ("column", "", f"loss in {metric}")
-    more = cells[MAX_OPEN:]
-    return section(
-        "Importance of the columns",
-        table(head, cells[:MAX_OPEN], css="slices"),
-        details(f"{len(more)} more columns", table(head, more, css="slices")) if more else "",
-        note=f"Loss in {metric} on the test split when the values of one column are shuffled; line:"
-        " its interval, grey if that includes zero. Columns that say the same share their"
-        " importance.",
-    )

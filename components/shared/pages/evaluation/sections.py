@@ -1,57 +1,59 @@
-"""All sections on an evaluation, in their order."""
+"""All sections on an evaluation, in the order of `sections.html`."""
 
 from collections.abc import Iterable
-from html import escape
 
-from components.shared.pages.evaluation.curves import curves_section
+from markupsafe import Markup
+
+from components.shared.pages.evaluation.curves import curve_charts
 from components.shared.pages.evaluation.errors import (
-    confusion_section,
-    label_section,
-    mistakes_section,
-    residual_section,
+    confusion_view,
+    label_view,
+    mistakes_view,
+    residual_view,
 )
-from components.shared.pages.evaluation.importance import importance_section
-from components.shared.pages.evaluation.metrics import metrics_section
-from components.shared.pages.evaluation.slices import slices_section
+from components.shared.pages.evaluation.importance import importance_rows
+from components.shared.pages.evaluation.metrics import metrics_view
+from components.shared.pages.evaluation.slices import slices_view
+from components.shared.pages.page import render
 from trainer import Json
 
-NOT_MET, NOT_SURE, MET = "✗", "≈", "✓"
-CLASSES = {NOT_MET: "bad", NOT_SURE: "unsure", MET: "good"}
-SECTIONS = (
-    importance_section,
-    slices_section,
-    curves_section,
-    confusion_section,
-    residual_section,
-    label_section,
-    mistakes_section,
-)
+NOT_MET, NOT_SURE, MET = ("bad", "✗"), ("unsure", "≈"), ("good", "✓")
+MARKS = (NOT_MET, NOT_SURE, MET)
 
 
-def checks(evaluation: Json, *, is_passed: bool, reasons: Iterable[str]) -> str:
-    """Return the conditions of the verdict with a mark for each: not met, not sure, and met.
+def marks_of(
+    evaluation: Json, *, is_passed: bool, reasons: Iterable[str]
+) -> list[tuple[str, str, str]]:
+    """Return the conditions of the verdict, each with a mark: not met, not sure, and met.
 
-    If the evaluation has no checks, the reasons are listed.
+    If the evaluation has no checks, they are the reasons.
     """
     marks = [(_mark_of(check), str(check["text"])) for check in evaluation.get("checks", [])]
     marks = marks or [(MET if is_passed else NOT_MET, reason) for reason in reasons]
-    items = "".join(
-        f'<li class="{CLASSES[mark]}"><b>{mark}</b> <span>{escape(text)}</span></li>'
-        for mark, text in sorted(marks, key=lambda item: list(CLASSES).index(item[0]))
-    )
-    return f'<ul class="checks">{items}</ul>' if items else ""
+    ordered = sorted(marks, key=lambda marked: MARKS.index(marked[0]))
+    return [(css, mark, text) for (css, mark), text in ordered]
 
 
-def _mark_of(check: Json) -> str:
+def _mark_of(check: Json) -> tuple[str, str]:
     if not check["ok"]:
         return NOT_MET
     return MET if check.get("sure", True) else NOT_SURE
 
 
-def evaluation_sections(evaluation: Json, *, metrics: Json) -> str:
+def evaluation_sections(evaluation: Json, *, metrics: Json) -> Markup:
     """Return the sections for which the content of evaluation.json has values.
 
     `metrics` is shown if it has no metrics.
     """
-    sections = [section_of(evaluation) for section_of in SECTIONS]
-    return "\n".join([metrics_section(evaluation, metrics), *sections])
+    return render(
+        "shared/pages/evaluation/sections.html",
+        evaluation=evaluation,
+        metrics=metrics_view(evaluation, metrics),
+        importance=importance_rows(evaluation.get("importance") or []),
+        slices=slices_view(evaluation.get("slices") or []),
+        curves=curve_charts(evaluation.get("curves") or {}),
+        confusion=confusion_view(evaluation),
+        residuals=residual_view(evaluation),
+        by_label=label_view(evaluation),
+        mistakes=mistakes_view(evaluation),
+    )

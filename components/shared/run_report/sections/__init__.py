@@ -1,1 +1,1 @@
-"""Sections of a run's report, each a function from the content to HTML, "" without its facts."""
+"""What the sections of a run's report show, for `report.html`."""

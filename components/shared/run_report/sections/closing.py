@@ -1,10 +1,8 @@
 """Last sections: what to do next, and the settings."""
 
 import shlex
-from html import escape
 
 from components.model_version.decisions import STOPS
-from components.shared.pages.html import details, section, table
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import EXIT_TASK, GATE_FAILED, Summary
 from components.shared.text.value_text import moment_text, shown_value
@@ -13,9 +11,8 @@ from components.shared.vertex.labels import WAITING
 DIGEST_DIGITS = 16
 
 
-def settings_section(content: Content) -> str:
-    """Return the settings and digests."""
-    summary = content.summary
+def facts_and_settings(summary: Summary) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the digests and times of a run, and its settings."""
     facts = {
         "schedule": summary.schedule,
         "created": moment_text(summary.created),
@@ -24,30 +21,12 @@ def settings_section(content: Content) -> str:
         "code": summary.code_digest,
         "project": summary.project_digest,
     }
-    rows = [(escape(name), escape(str(fact))) for name, fact in facts.items() if fact]
-    settings = [
-        (escape(name), escape(shown_value(value)))
-        for name, value in summary.settings.items()
-        if value != ""
-    ]
-    body = table(("fact", "value"), rows)
-    return section(
-        "Settings",
-        body,
-        details(f"{len(settings)} settings", table(("setting", "value"), settings)),
-    )
+    settings = [(name, shown_value(value)) for name, value in summary.settings.items()]
+    return [fact for fact in facts.items() if fact[1]], [one for one in settings if one[1]]
 
 
-def next_section(content: Content) -> str:
-    """Return advice, each with a command."""
-    items = "".join(
-        f"<li>{escape(text)}<pre><code>{escape(command)}</code></pre></li>"
-        for text, command in _advice(content)
-    )
-    return section("What to do next", f"<ul class='next'>{items}</ul>")
-
-
-def _advice(content: Content) -> list[tuple[str, str]]:
+def advice_of(content: Content) -> list[tuple[str, str]]:
+    """Return what to do next, each with a command."""
     summary = content.summary
     run, model = summary.run, summary.settings.get("model_name", summary.workload)
     compare = ("Compare it with another run:", f"trainyard runs diff OTHER_RUN {run}")

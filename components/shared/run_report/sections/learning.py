@@ -1,13 +1,9 @@
-"""Section on the training: a chart for each metric, of the train and of the eval split."""
+"""The training: a chart for each metric, of the train and of the eval split."""
 
-import shlex
 from collections.abc import Sequence
-from html import escape
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
-from components.shared.pages.html import charts, details, section
-from components.shared.run_report.content import Content
 from components.shared.text.json_object import numbers
 from trainer import Json
 
@@ -17,17 +13,12 @@ OTHERS = ("step", "time", "step_ms", SPEED)
 MAX_CHARTS = 6
 
 
-def learning_section(content: Content) -> str:
-    """Return the section; the loss comes first, the learning rate only if it changes."""
-    measured = dict.fromkeys(name for line in content.progress for name in numbers(line))
+def learning_charts(progress: Sequence[Json]) -> list[str]:
+    """Return a chart for each metric: first the loss, the learning rate only if it changes."""
+    measured = dict.fromkeys(name for line in progress for name in numbers(line))
     ranked = sorted(measured, key=lambda name: name != "loss")
-    names = [name for name in ranked if name not in OTHERS and _is_shown(name, content.progress)]
-    shown = [_chart(name, content.progress) for name in names[:MAX_CHARTS]]
-    command = (
-        f"<pre><code>tensorboard --logdir {escape(shlex.quote(content.links.logs))}</code></pre>"
-    )
-    more = details("More in TensorBoard", command) if shown and content.links.logs else ""
-    return section("Learning curves", charts(*shown), more)
+    names = [name for name in ranked if name not in OTHERS and _is_shown(name, progress)]
+    return [_chart(name, progress) for name in names[:MAX_CHARTS]]
 
 
 def _chart(name: str, progress: Sequence[Json]) -> str:

@@ -1,40 +1,31 @@
-"""Section on the tasks: their times and results."""
-
-from collections.abc import Mapping
-from html import escape
+"""The tasks: their times and results."""
 
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.bars import bar
-from components.shared.pages.html import section, table
 from components.shared.run_report.content import Content
 from trainer import Json
 
 
-def tasks_section(content: Content) -> str:
-    """Return the section: a row for each task, in the order of their dependencies."""
-    tasks = content.summary.tasks
+def task_rows(content: Content) -> list[tuple[str, str, str, str]]:
+    """Return name, page, bar and time of each task, in the order of their dependencies."""
+    tasks, pages = content.summary.tasks, content.links.tasks
     axis = round_axis([task["seconds"] for task in tasks], title="time (s)", has_zero=True)
-    rows = [
+    return [
         (
-            _name(task["name"], content.links.tasks),
+            task["name"],
+            pages.get(task["name"], ""),
             bar(task["seconds"], axis=axis, text=_time(task)) if _has_run(task) else "",
             _time(task),
         )
         for task in tasks
     ]
-    return section("Tasks", table(("task", "", "time"), rows) if rows else "")
-
-
-def _name(task: str, pages: Mapping[str, str]) -> str:
-    name = escape(task)
-    return f'<a href="{escape(pages[task])}">{name}</a>' if task in pages else name
 
 
 def _time(task: Json) -> str:
     if not _has_run(task):
         return "cached" if task["cached"] else "not run"
     result = "" if task["state"] == "SUCCEEDED" else f" {task['state'].lower()}"
-    return f"{task['seconds']:.1f} s{escape(result)}"
+    return f"{task['seconds']:.1f} s{result}"
 
 
 def _has_run(task: Json) -> bool:

@@ -1,12 +1,9 @@
-"""First section: the result in words, its reasons, and the run in a few numbers."""
+"""The result in words, and the run in a few numbers."""
 
-from html import escape
-
-from components.model_version.decisions import HELD, NOT_PROMOTED, STOPS
+from components.model_version.decisions import HELD, NOT_PROMOTED
 from components.shared.pages.charts.axis import tick_text
 from components.shared.pages.evaluation.metrics import fold_words
-from components.shared.pages.evaluation.sections import checks
-from components.shared.pages.html import measured, number, signed, tiles, verdict
+from components.shared.pages.formats import measured, number, signed
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import (
     CANCELLED,
@@ -38,22 +35,13 @@ WORDS = {
 }
 
 
-def verdict_section(content: Content) -> str:
-    """Return the result with a mark for each condition, errors and warnings, and tiles."""
-    summary = content.summary
-    words = WORDS.get(summary.outcome, summary.outcome).format(version=summary.model_version)
-    error = f'<pre class="error">{escape(summary.error)}</pre>' if summary.error else ""
-    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in summary.warnings)
-    reasons = checks(
-        content.evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons
-    )
-    result = verdict(words, is_good=summary.is_good)
-    remark = summary.stop if summary.outcome in STOPS else summary.promoted_before
-    remark = f"<p>{escape(remark)}</p>" if remark else ""
-    return f"{result}{remark}{reasons}{error}{warnings}{_tiles(content)}"
+def outcome_words(summary: Summary) -> str:
+    """Return the result of a run as a sentence."""
+    return WORDS.get(summary.outcome, summary.outcome).format(version=summary.model_version)
 
 
-def _tiles(content: Content) -> str:
+def tiles_of(content: Content) -> list[tuple[str, str, str]]:
+    """Return values with their names and notes: metrics, examples, time and cost."""
     summary = content.summary
     folds = content.evaluation.get("folds") or {}
     metrics = folds.get("metrics") or content.evaluation.get("metrics") or summary.metrics
@@ -70,7 +58,7 @@ def _tiles(content: Content) -> str:
         dollars = content.cost.dollars
         text = f"${dollars:,.2f}" if dollars >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS}"
         shown.append((text, "training on Vertex AI", "estimate"))
-    return tiles(shown)
+    return shown
 
 
 def _short(value: float | None) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from components.prepare_examples.statistics.drift import measure_drift
-from components.prepare_examples.statistics.report import render
+from components.prepare_examples.statistics.report import data_page
 from components.prepare_examples.statistics.schema import Anomaly
 from components.prepare_examples.statistics.states import new_statistic
 from components.shared.text.value_text import percent_text
@@ -54,7 +54,7 @@ def page_of(splits=None, *, has_champion=True, **options):
         for some in (splits, earlier)
     )
     manifest = {"workload": "taxi", **options.pop("manifest", {})}
-    return render(manifest, {"splits": parts}, rule="Split by key", earlier=before, **options)
+    return data_page(manifest, {"splits": parts}, rule="Split by key", earlier=before, **options)
 
 
 def part_of(page, name):
@@ -153,8 +153,8 @@ def test_classes_of_images_have_their_names_and_channels_their_pixels():
     pixels = {"mean": [12.5, 100.25, 7.0], "std": [1.0, 2.0, 3.0]}
     part = {"num_examples": 4, "features": train, "pixels": pixels}
     manifest = {"workload": "x", "label": "y: 1 if it is 'yes', else 0"}
-    page = render(manifest, {"splits": {"train": part}}, rule="r")
-    assert "r · label y: 1 if it is &#x27;yes&#x27;, else 0" in page
+    page = data_page(manifest, {"splits": {"train": part}}, rule="r")
+    assert "r · label y: 1 if it is &#39;yes&#39;, else 0" in page
     assert "100.2 ± 2.000" in page or "100.2 ± 2" in page
 
 

@@ -7,7 +7,7 @@ import pytest
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
 from components.shared.run_report.content import read_content
-from components.shared.run_report.page import render
+from components.shared.run_report.page import run_page
 from components.shared.run_summary.summary import summarize
 from tests.support.data.report_files import a_number, replicas, run_with_files, two_classes
 from tests.support.looks import MIN_FONT_PIXELS, all_measured
@@ -16,7 +16,7 @@ from vertex_local.tests.support.browser import CHROMIUM, SCHEMES, WIDTHS
 
 def page_of_run(evaluation: dict, folder: Path) -> str:
     job = run_with_files(folder, evaluation=evaluation)
-    return render(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
+    return run_page(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
 
 
 def page_of_evaluation(evaluation: dict) -> str:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from components.shared.pages.charts.bars import WIDTH
-from components.shared.run_report.content import read_content, training_cost
+from components.shared.run_report.content import Content, read_content, training_cost
 from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import DATA_FILE, REPORT_FILE, render, write_report
-from components.shared.run_report.sections.data import changes_of_data
+from components.shared.run_report.page import DATA_FILE, REPORT_FILE, run_page, write_report
 from components.shared.run_summary.summary import summarize
 from tests.support.data import run_records
 from tests.support.data.report_files import (
@@ -61,7 +60,7 @@ class Structure(HTMLParser):
 
 def page_of(folder: Path, evaluation: dict | None, **options) -> str:
     job = run_with_files(folder, evaluation=evaluation, **options)
-    return render(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
+    return run_page(read_content(job, summarize(job), replicas=[replicas()], folder=folder))
 
 
 MISTAKES = "Surest mistakes"
@@ -168,7 +167,7 @@ def linked(folder: Path, report: str) -> list[str]:
             values = {"output:Output": "projects/p/locations/l/models/5@3"}
             task |= {"state": "SUCCEEDED", "execution": {"metadata": values}}
     content = read_content(job, summarize(job), replicas=[], folder=folder / "taxi-1")
-    links = Structure(render(content)).links
+    links = Structure(run_page(content)).links
     return [address for address in links if not address.startswith("#")]
 
 
@@ -196,13 +195,20 @@ def test_on_vertex_ai_the_links_are_to_googles_console_and_the_bucket(tmp_path, 
     ]
 
 
+def changes_of_data(*, shift: int) -> str:
+    """Return what the report of a run says of the changes since the champion's examples."""
+    data = {"statistics": statistics(shift=shift), "champion_statistics": statistics()}
+    page = run_page(Content(summary=summarize(run_records.job()), **data))
+    return page.partition("compared with the champion's")[2].partition("</section>")[0]
+
+
 def test_a_small_drift_has_a_short_bar_and_is_folded():
-    small, large = (changes_of_data(statistics(shift=by), statistics()) for by in (2, 50))
+    small, large = (changes_of_data(shift=by) for by in (2, 50))
     widths = [float(width) for width in re.findall(r'<rect x="4.0" y="4" width="([^"]*)"', small)]
 
     assert max(widths) < WIDTH / 10
     assert "Axis 0 to 0.25" in small
-    opened = [re.sub("<details>.*?</details>", "", page) for page in (small, large)]
+    opened = [re.sub("(?s)<details>.*?</details>", "", page) for page in (small, large)]
     assert ["<table" in page for page in opened] == [False, True]
 
 
@@ -210,7 +216,7 @@ def test_a_small_drift_has_a_short_bar_and_is_folded():
 def test_a_rollback_is_proposed_only_if_there_is_a_version_to_go_back_to(champion, tmp_path):
     record = run_records.job(run_records.task("release-model", Output=run_records.VERSION))
     content = read_content(record, summarize(record), replicas=[], folder=tmp_path)
-    page = render(replace(content, evaluation={"champion": champion}))
+    page = run_page(replace(content, evaluation={"champion": champion}))
 
     assert ("trainyard models rollback mnist" in page) is bool(champion)
     assert "trainyard endpoints deploy mnist@3" in page
@@ -231,7 +237,7 @@ def test_an_old_run_shows_the_metrics_of_its_summary(tmp_path):
             metrics = {"accuracy": 0.4321, "num_examples": 10.0}
             task["outputs"]["metrics"] = {"artifacts": [{"uri": "/m", "metadata": metrics}]}
             task["execution"]["metadata"]["output:reasons"] = "too <low>"
-    page = render(read_content(job, summarize(job), replicas=[], folder=tmp_path))
+    page = run_page(read_content(job, summarize(job), replicas=[], folder=tmp_path))
 
     assert "0.4321" in page
     assert "too &lt;low&gt;" in page
@@ -247,7 +253,7 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
     assert (content.evaluation, content.statistics) == ({}, {})
     assert len(content.progress) == 25  # all but the line that is cut
     assert "evaluation.json is left out of the report" in caplog.text
-    assert "Learning curves" in render(content)
+    assert "Learning curves" in run_page(content)
 
 
 def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
