@@ -24,21 +24,17 @@ from pipelines.schedules.file import read_schedules
 from pipelines.schedules.plan import REQUEST, next_runs, plan_schedule
 
 DEFAULT_FOLDER = Path("configs/schedules")
-MARKS = {"create": "+", "delete": "-", "keep": "="}
-PARTICIPLES = {
-    "create": "created",
-    "update": "changed",
-    "replace": "replaced",
-    "delete": "deleted",
-    "pause": "paused",
-    "resume": "resumed",
-    "catch-up": "changed",
-    "keep": "unchanged",
+WORDS = {  # by action: a mark, and what was done
+    "create": ("+", "created"),
+    "change": ("~", "changed"),
+    "delete": ("-", "deleted"),
+    "keep": ("=", "unchanged"),
 }
 APPLY = """\
-Makes the schedules match the files of a folder (configs/schedules): creates, updates or replaces,
-pauses or resumes schedules, and deletes those without a file. Schedules that were created in other
-ways are not touched. Every file is checked before anything is sent.
+Makes the schedules match the files of a folder (configs/schedules): creates and changes schedules,
+and deletes those without a file. Schedules that were created in other ways are not touched. A
+paused schedule stays paused if its file does not say `paused`. Every file is checked before
+anything is sent.
 
   trainyard schedule apply --dry-run
   trainyard schedule apply --on vertex --project P --pipeline-root gs://BUCKET/runs --image IMAGE
@@ -90,7 +86,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         for change in changes:
             if not arguments.dry_run:
                 schedules.apply_change(api, change)
-            print("\n".join(_change_lines(change, is_done=not arguments.dry_run)), flush=True)
+            print(_line(change, is_done=not arguments.dry_run), flush=True)
             if arguments.dry_run and change.wanted:
                 print(f"    next runs: {', '.join(next_runs(change.wanted, now=now))}")
         if arguments.dry_run:
@@ -105,13 +101,10 @@ def _serve_command(state_dir: Path) -> str:
     return f"vertex-local serve --root {state_dir / 'vertex'}"
 
 
-def _change_lines(change: Change, *, is_done: bool) -> list[str]:
-    word = PARTICIPLES[change.action]
-    if not is_done and change.action != "keep":
-        word = f"to be {word}"
-    cron = change.wanted.body["cron"] if change.wanted else ""
-    head = f"{MARKS.get(change.action, '~')} {change.name}: {word}"
-    return [f"{head} ({cron})" if cron else head, *(f"    {reason}" for reason in change.reasons)]
+def _line(change: Change, *, is_done: bool) -> str:
+    mark, word = WORDS[change.action]
+    future = "" if is_done or change.action == "keep" else "to be "
+    return f"{mark} {change.name}: {future}{word} ({change.detail})"
 
 
 def _list(api: VertexApi, arguments: argparse.Namespace) -> int:

@@ -1,16 +1,12 @@
 """Changes that make the existing schedules match the schedule files."""
 
 import copy
+import dataclasses
 import datetime
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.shared.run_summary.settings import WEBHOOK, without_path
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.errors import ResourceError
@@ -19,23 +15,24 @@ from pipelines.schedules.plan import DIGEST_LABEL, REQUEST, Wanted
 from trainer import Json
 from trainer.errors import ConfigError, did_you_mean
 
-COUNTS = ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount")
-TIMES = ("startTime", "endTime")
-FIELDS = ("cron", *TIMES, *COUNTS, "allowQueueing", REQUEST)
+LASTING = {"endTime", "maxRunCount"}  # an update cannot unset them
+FIELDS = (
+    *("cron", "startTime", "endTime", "maxRunCount", "maxConcurrentRunCount"),
+    *("maxConcurrentActiveRunCount", "allowQueueing", REQUEST),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The change of a schedule.
 
-    `action` is create, update, replace, delete, pause, resume, catch-up or keep; `reasons` describe
-    the differences; `fields` are those to update; `existing` is the schedule before the change.
+    `action` is create, change, delete or keep; `existing` is the schedule before the change;
+    `detail` is its cron expression, or why it is deleted.
     """
 
     action: str
     name: str
-    reasons: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
+    detail: str
     wanted: Wanted | None = None
     existing: Json | None = None
 
@@ -46,22 +43,17 @@ def differences(
     """Return the changes, sorted by name, that turn the existing schedules into the wanted ones.
 
     Raises:
-        ConfigError: a schedule to create has its end in the past.
+        ConfigError: a schedule to create or change has its end in the past.
     """
     by_name: dict[str, Json] = {}
     changes = []
     for schedule in existing:
         if schedule["displayName"] in by_name:
-            changes.append(_delete(schedule, "duplicate"))
+            changes.append(_delete(schedule, "a duplicate"))
         by_name.setdefault(schedule["displayName"], schedule)
     for planned in wanted:
-        changes.append(_difference(planned, by_name.pop(planned.name, None)))
+        changes.append(_difference(planned, by_name.pop(planned.name, None), now=now))
     changes += [_delete(schedule, "no file describes it") for schedule in by_name.values()]
-    for change in changes:
-        if change.action in ("create", "replace") and change.wanted:
-            end = change.wanted.body.get("endTime")
-            if end and datetime.datetime.fromisoformat(end) <= now:
-                raise ConfigError(f"{change.name}: end: {end} is in the past")
     return sorted(changes, key=lambda change: change.name)
 
 
@@ -86,19 +78,21 @@ def find(api: VertexApi, name: str) -> Json:
 
 
 def apply_change(api: VertexApi, change: Change) -> None:
-    """Carry out the change of a schedule."""
-    if change.existing and change.action in ("delete", "replace"):
-        delete(api, change.existing)
-    if change.action == "update" and change.wanted and change.existing:
-        body = {field: change.wanted.body.get(field, False) for field in change.fields}
-        mask = ",".join(change.fields)
-        api.patch(f"{change.existing['name']}?updateMask={mask}", body)
-    if change.wanted is None or change.action == "keep":
+    """Carry out the change of a schedule, under its id if an update can make it."""
+    existing, wanted = change.existing, change.wanted
+    if change.action == "keep":
         return
-    schedule = change.existing or {}
-    if change.action in ("create", "replace"):
-        schedule = _create(api, change.wanted)
-    _set_state(api, schedule, change.wanted)
+    if existing and (wanted is None or not _can_be_updated(existing, wanted)):
+        delete(api, existing)
+        existing = None
+    if wanted is None:
+        return
+    if existing and not _has_fields(existing, wanted):
+        body = {"allowQueueing": False, **wanted.body}
+        mask = [field for field in FIELDS if field in body]
+        path = f"{existing['name']}?updateMask={','.join(mask)}"
+        api.patch(path, {field: body[field] for field in mask})
+    _set_state(api, existing or _create(api, wanted), wanted)
 
 
 def pause(api: VertexApi, schedule: Json) -> None:
@@ -158,77 +152,45 @@ def _set_state(api: VertexApi, schedule: Json, wanted: Wanted) -> None:
         resume(api, schedule, catch_up=wanted.catch_up)
 
 
-def _difference(wanted: Wanted, existing: Json | None) -> Change:
-    if existing is None:
-        return Change(action="create", name=wanted.name, wanted=wanted)
-    fields = tuple(field for field in FIELDS if not _is_same(field, wanted.body, existing))
-    reasons = [reason for field in fields for reason in _reasons(field, wanted.body, existing)]
-    is_completed = existing["state"] == "COMPLETED"
-    # Fields cannot be unset, and completed schedules cannot be updated.
-    unset = [field for field in fields if field not in wanted.body and field != "allowQueueing"]
-    action = "update" if fields else "keep"
-    if unset or (fields and is_completed):
-        action = "replace"
-    elif not is_completed and wanted.is_paused != (existing["state"] == "PAUSED"):
-        reasons.append("paused: " + ("false → true" if wanted.is_paused else "true → false"))
-        action = action if fields else ("pause" if wanted.is_paused else "resume")
-    elif existing["state"] == "ACTIVE" and bool(existing.get("catchUp")) != wanted.catch_up:
-        reasons.append(f"catch_up: {_text(not wanted.catch_up)} → {_text(wanted.catch_up)}")
-        action = action if fields else "catch-up"
+def _difference(wanted: Wanted, existing: Json | None, *, now: datetime.datetime) -> Change:
+    action = "create"
+    if existing:
+        if wanted.is_paused is None:
+            wanted = dataclasses.replace(wanted, is_paused=existing["state"] == "PAUSED")
+        is_same = _has_fields(existing, wanted) and _has_state(existing, wanted)
+        action = "keep" if is_same else "change"
+    end = wanted.body.get("endTime")
+    if end and action != "keep" and datetime.datetime.fromisoformat(end) <= now:
+        raise ConfigError(f"{wanted.name}: end: {end} is in the past")
     return Change(
         action=action,
         name=wanted.name,
-        reasons=tuple(reasons),
-        fields=fields,
+        detail=wanted.body["cron"] + (", paused" if wanted.is_paused else ""),
         wanted=wanted,
         existing=existing,
     )
 
 
-def _is_same(field: str, wanted: Json, existing: Json) -> bool:
-    if field == REQUEST:
-        digest = wanted[REQUEST]["pipelineJob"]["labels"][DIGEST_LABEL]
-        return bool(labels_of(existing).get(DIGEST_LABEL) == digest)
-    if field == "startTime" and field not in wanted:
-        return True  # Vertex AI sets it to the time of creation
-    return bool(_comparable(field, wanted.get(field)) == _comparable(field, existing.get(field)))
+def _has_fields(existing: Json, wanted: Wanted) -> bool:
+    expected: Json = {"startTime": existing.get("startTime"), **wanted.body}
+    digests = {labels_of(body).get(DIGEST_LABEL) for body in (existing, expected)}
+    return len(digests) == 1 and all(
+        (existing.get(field) or None) == (expected.get(field) or None)
+        for field in FIELDS
+        if field != REQUEST
+    )
 
 
-def _comparable(field: str, value: Any) -> Any:
-    if field == "allowQueueing":
-        return bool(value)
-    if value is None:
-        return None
-    if field in TIMES:
-        return datetime.datetime.fromisoformat(value)
-    return int(value) if field in COUNTS else value
+def _has_state(existing: Json, wanted: Wanted) -> bool:
+    state = existing["state"]
+    if state == "ACTIVE":
+        return not wanted.is_paused and bool(existing.get("catchUp")) == wanted.catch_up
+    return state == "COMPLETED" or bool(wanted.is_paused)
 
 
-def _reasons(field: str, wanted: Json, existing: Json) -> list[str]:
-    if field != REQUEST:
-        return [f"{field}: {_text(existing.get(field))} → {_text(wanted.get(field))}"]
-    new, old = (_parameters(side) for side in (wanted, existing))
-    changed = [name for name in sorted({*new, *old}) if new.get(name) != old.get(name)]
-    reasons = [f"{name}: {_text(old.get(name))} → {_text(new.get(name))}" for name in changed]
-    return reasons or ["the pipeline itself"]
-
-
-def _parameters(schedule: Json) -> Json:
-    config = schedule.get(REQUEST, {}).get("pipelineJob", {}).get("runtimeConfig", {})
-    values: Json = dict(config.get("parameterValues", {}))
-    if "workload" in values:  # the path of a snapshot has its digest at the end
-        values["workload"] = Path(str(values["workload"])).name
-    if url := values.get(WEBHOOK):  # the path may be secret; the digest tells two apart
-        digest = hashlib.sha256(str(url).encode()).hexdigest()[:6]
-        return {**values, WEBHOOK: f"{without_path(url)} ({digest})"}
-    return values
-
-
-def _text(value: Any) -> str:
-    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+def _can_be_updated(existing: Json, wanted: Wanted) -> bool:
+    return existing["state"] != "COMPLETED" and not LASTING & existing.keys() - wanted.body.keys()
 
 
 def _delete(schedule: Json, reason: str) -> Change:
-    return Change(
-        action="delete", name=schedule["displayName"], reasons=(reason,), existing=schedule
-    )
+    return Change(action="delete", name=schedule["displayName"], detail=reason, existing=schedule)

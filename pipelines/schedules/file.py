@@ -61,7 +61,7 @@ class ScheduleFile:
     queue: bool = setting("start a run late instead of skipping it", default=False)
     catch_up: bool = setting("start the runs that were missed", default=False)
     cache: bool = setting("reuse outputs of earlier runs", default=True)
-    paused: bool = setting("start no run", default=False)
+    paused: bool | None = setting("start no run", default=None)
 
     @property
     def name(self) -> str:

@@ -36,10 +36,13 @@ KEEP_ENDPOINT = "keep_endpoint="  # true in schedules, unless the file sets it
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A schedule as its file describes it: the body of the creating request, and its state."""
+    """A schedule as its file describes it: the body of the creating request, and its state.
+
+    `is_paused` is None if the file does not say it: then a schedule stays as it is.
+    """
 
     body: Json
-    is_paused: bool
+    is_paused: bool | None
     catch_up: bool
 
     @property

@@ -44,7 +44,6 @@ from tests.support.servers.sdk_requests import (  # noqa: E402
     PACKAGE,
     ROOT,
     SCHEDULE,
-    UPDATED,
     VALUES,
     record,
 )
@@ -89,13 +88,11 @@ def submit(api, **options):
     create_run(api, request, run="run-1")
 
 
-def apply(api, action, **options):
-    """Change the schedule of the golden requests."""
+def apply(api, existing):
+    """Create or change the schedule of the golden requests."""
     wanted = Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
-    existing = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
-    change = schedules.Change(
-        action=action, name="nightly", wanted=wanted, existing=existing, **options
-    )
+    options = {"action": "change", "name": "nightly", "detail": ""}
+    change = schedules.Change(wanted=wanted, existing=existing, **options)
     schedules.apply_change(api, change)
 
 
@@ -130,9 +127,9 @@ OURS = {
     "job_get": lambda api: JOB.get(api, "7"),
     "job_cancel": lambda api: api.post(f"{JOB_NAME}:cancel", {}),
     "job_delete": lambda api: JOB.delete(api, "7"),
-    "schedule_create": lambda api: apply(api, "create"),
+    "schedule_create": lambda api: apply(api, None),
     "schedules_list": schedules.ours,
-    "schedule_update": lambda api: apply(api, "update", fields=UPDATED),
+    "schedule_update": lambda api: apply(api, {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}),
     "schedule_pause": lambda api: schedules.pause(api, {"name": f"{PARENT}/schedules/4"}),
     "schedule_resume": lambda api: schedules.resume(
         api, {"name": f"{PARENT}/schedules/4"}, catch_up=True

@@ -53,7 +53,7 @@ SCHEDULE = {
         },
     },
 }
-UPDATED = ("cron", "maxRunCount")
+UPDATED = {name: value for name, value in SCHEDULE.items() if name != "displayName"}
 
 
 def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[str, list[Any]]:
@@ -160,8 +160,9 @@ def _schedules(schedules: Any, done: Any) -> None:
     from google.protobuf import field_mask_pb2
 
     name, body = f"{PARENT}/schedules/4", Schedule.from_json(json.dumps(SCHEDULE))
-    changed = Schedule.from_json(json.dumps({"name": name, **{f: SCHEDULE[f] for f in UPDATED}}))
-    mask = field_mask_pb2.FieldMask(paths=["cron", "max_run_count"])
+    changed = Schedule.from_json(json.dumps({"name": name, **UPDATED}))
+    mask = field_mask_pb2.FieldMask()
+    mask.FromJsonString(",".join(UPDATED))
     done("schedule_create", schedules.create_schedule(parent=PARENT, schedule=body))
     done("schedules_list", list(schedules.list_schedules(parent=PARENT)))
     done("schedule_update", schedules.update_schedule(schedule=changed, update_mask=mask))

@@ -202,7 +202,9 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
     wanted = Wanted(body={"displayName": "n"}, is_paused=False, catch_up=False)
     replaced = {"name": f"{PARENT}/schedules/1", "state": "COMPLETED"}
     cloud.resources = {replaced["name"]: replaced} if kind == "schedules" else {}
-    change = schedules.Change(action="replace", name="n", wanted=wanted, existing=replaced)
+    change = schedules.Change(
+        action="change", name="n", detail="", wanted=wanted, existing=replaced
+    )
     calls = {
         "pipelineJobs": lambda: vertex.create_run(api, {}, run="r"),
         "customJobs": lambda: create_labelled(api, "customJobs", {}),
