@@ -73,8 +73,7 @@ COMMANDS = (
         "upload a package to an Artifact Registry repository of the KFP format",
     ),
     ("image", "packages:add_image", "print the name of this source's image"),
-    ("prune", "local_state:add_prune", "remove old runs of this machine"),
-    ("cache", "local_state:add_cache", "remove cached outputs of steps of this machine"),
+    ("prune", "local_state:add_prune", "remove old runs of this machine, by age and size"),
 )
 EXAMPLES = """\
 examples:
@@ -93,7 +92,7 @@ examples:
   trainyard report                             what the newest run found, in one page
   trainyard runs resume mnist-20261121-093015-4f1c --wait
   trainyard step latest evaluate --set thresholds.accuracy=0.99
-  trainyard prune --keep 10 --older-than 30d --dry-run
+  trainyard prune --older-than 30d --dry-run
   trainyard models list
   trainyard predict taxi --input 'trips/*.csv' --output predicted
   trainyard jobs logs latest --replica worker/1

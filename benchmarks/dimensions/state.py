@@ -47,7 +47,7 @@ def measure_runs(size: int, folder: Path) -> dict[str, Cost]:
     commands = {
         "models list": ["models", "list"],
         "runs list": ["runs", "list", "--limit", "20"],
-        "prune": ["prune", "--keep", "10"],
+        "prune": ["prune", "--max-gb", "0"],
     }
     return {
         part: cost_of([*TRAINYARD, *command], folder=folder) for part, command in commands.items()

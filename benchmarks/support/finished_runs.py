@@ -77,7 +77,7 @@ def _add_run(state_dir: Path, store: Store, run: str, *, spec: dict) -> None:
     cache = state_dir / "vertex" / "step_cache"
     cache.mkdir(exist_ok=True)
     artifacts = {"examples": [{"uri": str(output)}]}
-    entry = {"pipeline": MODEL, "step": "prepare-examples", "outputs": {"artifacts": artifacts}}
+    entry = {"outputs": {"artifacts": artifacts}}
     (cache / f"0123-{run}.json").write_text(json.dumps(entry))
 
 

@@ -45,7 +45,6 @@ ONLY_PARSED = {
     "trainyard predict": "needs a model; test_predict_files.py predicts, test_batch.py runs it",
     "trainyard models approve": "needs a model that a run evaluated; test_decisions.py runs it",
     "trainyard endpoints watch": "needs a log of requests; test_watch.py runs it",
-    "trainyard cache clear prepare-examples": "needs a cached step; test_prune.py runs it",
     "trainyard check": "takes eight seconds; test_own_folder.py runs it",
     "vertex-local serve --containers": "needs a Docker engine; test_containers.py runs it",
 }

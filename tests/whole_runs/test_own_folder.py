@@ -159,7 +159,7 @@ def test_a_project_with_names_of_ours_goes_from_new_to_a_model_which_an_edit_doe
     shown = own.call("runs", "show", run["run"])
     assert f"churn-2 {run['project_digest']}" in shown
     assert "/state/code/" not in shown
-    own.call("prune", "--keep", "0")
+    own.call("prune", "--max-gb", "0")
     code = [path.name for path in (own.state / "code").iterdir()]
     assert f"churn-2-{run['project_digest']}" in code, "the model's server may need it"
 

@@ -58,7 +58,7 @@ class StepCache:
         self._is_being_written = is_being_written
         self._mutex = threading.RLock()
         self.locks: dict[Path, tuple[int, int]] = {}  # held until this process ends
-        self._pending: dict[str, tuple[str, Values]] = {}  # with the name of the step
+        self._pending: dict[str, Values] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def key(self, component_name: str, container: Json, inputs: Values, *, custom: str) -> str:
@@ -94,10 +94,10 @@ class StepCache:
                 _drop(entry, f"{damaged} has changed or is missing", task)
                 return None
             if waiting:
-                self._pending[key] = (task.leaf.display_name, outputs)
+                self._pending[key] = outputs
             return outputs
 
-    def put(self, key: str, task: Task, outputs: Values) -> None:
+    def put(self, key: str, outputs: Values) -> None:
         """Store the outputs of a key; those without a file are pending.
 
         Raises:
@@ -106,21 +106,20 @@ class StepCache:
         prefix = key.partition("-")[0]
         if self._refreshes and not any(self._folder.glob(f"{prefix}-*.json")):
             return  # the pipeline does not cache this step
-        step = task.leaf.display_name
         with self._mutex:
             if paths := _pending_paths(outputs):
                 for path in paths:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     self._claim(path)
-                self._pending[key] = (step, outputs)
-            self._write(key, step, outputs)
+                self._pending[key] = outputs
+            self._write(key, outputs)
 
     def complete_pending(self) -> None:
         """Store pending outputs whose files now exist as complete."""
         with self._mutex:
-            for key, (step, outputs) in list(self._pending.items()):
+            for key, outputs in list(self._pending.items()):
                 if not _pending_paths(outputs):
-                    self._write(key, step, outputs)
+                    self._write(key, outputs)
                     del self._pending[key]
                     for path in _local_paths(outputs):
                         self._share(path.parent)
@@ -128,11 +127,9 @@ class StepCache:
     def _entry(self, key: str) -> Path:
         return self._folder / f"{key}.json"
 
-    def _write(self, key: str, step: str, outputs: Values) -> None:
+    def _write(self, key: str, outputs: Values) -> None:
         pending = _pending_paths(outputs)
         content = {
-            "pipeline": self._spec["pipelineInfo"]["name"],
-            "step": step,
             "outputs": asdict(outputs),
             "pending": sorted(map(str, pending)),
             "files": _checksums(path for path in _local_paths(outputs) if path not in pending),

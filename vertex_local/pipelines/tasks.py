@@ -91,7 +91,7 @@ class TaskRunner:
         outputs = retrying(attempt.run, container)
         try:
             if key:
-                self.cache.put(key, task, outputs)
+                self.cache.put(key, outputs)
             self.cache.complete_pending()
         except OSError as error:
             logger.warning("the outputs of %s are not cached: %s", task.unique_name, error)

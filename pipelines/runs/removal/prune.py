@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,6 @@ from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import duration, short_name
 from pipelines.resources.table import Table
-from pipelines.runs.removal.cache import MEGABYTE
 from pipelines.runs.removal.files import RunFiles
 from trainer import Json
 
@@ -21,6 +21,7 @@ RUN_FIELDS = "name,state,createTime,endTime,runtimeConfig.gcsOutputDirectory"
 # `trainyard run` creates the folder before the service has a record of the run.
 JUST_STARTED_SECONDS = 3600
 NUM_THREADS = 4
+MEGABYTE, GIGABYTE = 1e6, 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,37 +60,44 @@ def find_runs(files: RunFiles) -> list[OldRun]:
 
 
 def decide(
-    files: RunFiles, *, keep: int, older_than_seconds: int = 0, now: float | None = None
+    files: RunFiles,
+    *,
+    older_than_seconds: float = math.inf,
+    max_gb: float = math.inf,
+    now: float | None = None,
 ) -> list[Decision]:
-    """Return the decision for each run, newest first; change nothing."""
+    """Return the decision for each run, newest first; change nothing.
+
+    To remove are the runs that ended longer ago than that, and the oldest of the others until all
+    that stay have at most `max_gb` gigabytes.
+    """
     now = time.time() if now is None else now
     runs = find_runs(files)
-
-    def reason_of(rank: int, run: OldRun) -> str:
-        """Return the reason to keep a run regardless of other runs, or ""."""
-        age_seconds = now - (run.ended or now)
-        is_new = not run.has_record and age_seconds < JUST_STARTED_SECONDS
-        reasons = {
-            "it is unfinished": run.ended is None,
-            "its training job is unfinished": not all(map(JOB.is_final, run.jobs)),
-            "its files are in another folder": run.is_elsewhere,
-            "it may have just started": is_new,
-            f"one of the newest {keep}": rank < keep,
-            f"younger than {duration(older_than_seconds)}": age_seconds < older_than_seconds,
-        }
-        return next((reason for reason, holds in reasons.items() if holds), "")
-
-    reasons = {run.name: reason_of(rank, run) for rank, run in enumerate(runs)}
+    sizes = {run.name: files.size_of(run.name, list(run.jobs)) for run in runs}
+    reasons = {run.name: _protection(run, now=now) for run in runs}
+    room = max_gb * GIGABYTE - sum(sizes[name] for name, reason in reasons.items() if reason)
+    for run in runs:
+        is_young = now - (run.ended or now) < older_than_seconds
+        if is_young and not reasons[run.name]:
+            room -= sizes[run.name]
+            reasons[run.name] = "it is neither too old nor too much" if room >= 0 else ""
     for kept in [name for name, reason in reasons.items() if reason]:
         for used in files.used_by(kept):
             if not reasons.get(used, "-"):
                 reasons[used] = f"{kept} uses its files"
-    return [
-        Decision(
-            run=run, reason=reasons[run.name], num_bytes=files.size_of(run.name, list(run.jobs))
-        )
-        for run in runs
-    ]
+    return [Decision(run=run, reason=reasons[run.name], num_bytes=sizes[run.name]) for run in runs]
+
+
+def _protection(run: OldRun, *, now: float) -> str:
+    """Return the reason to keep a run whatever its age and size, or ""."""
+    if run.ended is None:
+        return "it is unfinished"
+    if not all(map(JOB.is_final, run.jobs)):
+        return "its training job is unfinished"
+    if run.is_elsewhere:
+        return "its files are in another folder"
+    is_new = not run.has_record and now - run.ended < JUST_STARTED_SECONDS
+    return "it may have just started" if is_new else ""
 
 
 def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:

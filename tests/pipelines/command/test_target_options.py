@@ -22,7 +22,7 @@ def test_every_command_with_a_data_folder_checks_it(tmp_path, capsys, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "command", ["runs list", "jobs cancel 1", "report", "prune", "cache clear", "teardown"]
+    "command", ["runs list", "jobs cancel 1", "report", "prune --max-gb 1", "teardown"]
 )
 def test_a_folder_without_state_is_named_and_stays_as_it_is(tmp_path, capsys, monkeypatch, command):
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)

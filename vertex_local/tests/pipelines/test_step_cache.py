@@ -41,7 +41,7 @@ class Run:
         return self.cache.get(key, self.task)
 
     def put(self, key: str, outputs: Values) -> None:
-        self.cache.put(key, self.task, outputs)
+        self.cache.put(key, outputs)
 
     def end(self) -> None:
         """Release the locks, as the end of its process does."""

@@ -129,7 +129,7 @@ def test_stdout_has_only_the_result_as_json_or_in_a_line(trainyard, package, run
     started = json.loads(trainyard("submit", package, "--name", f"{run}-b", "--json")[1])
     assert started["run"] == f"{run}-b"
     assert started["page"].startswith("http://")
-    for command in ("models list", "jobs list", "teardown", "prune --keep 9 --dry-run"):
+    for command in ("models list", "jobs list", "teardown", "prune --max-gb 9 --dry-run"):
         assert isinstance(json.loads(trainyard(*command.split(), "--json")[1]), list)
     assert json.loads(trainyard("settings", "mnist", "--json")[1])["cluster.workers"] == 2
 

@@ -18,12 +18,13 @@ from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.removal import files as removal_files
 from pipelines.runs.removal.cache import read_entry
 from pipelines.runs.removal.files import RunFiles
-from pipelines.runs.removal.prune import Decision, OldRun, decide, prune
+from pipelines.runs.removal.prune import GIGABYTE, Decision, OldRun, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 DAY = 86_400
+FITS = "it is neither too old nor too much"
 
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
@@ -137,17 +138,23 @@ def fate(output: str) -> dict[str, str]:
     return {row[0]: " ".join(row[4].split()) for row in rows}
 
 
+def prune_to(files: RunFiles, count: int) -> dict[str, str]:
+    """Remove the oldest runs until the newest so many fit; return the reason by kept run."""
+    num_bytes = sum(decision.num_bytes for decision in decide(files)[:count])
+    done = prune(files, decide(files, max_gb=(num_bytes + 0.5) / GIGABYTE))
+    return {decision.run.name: decision.reason for decision in done if decision.reason}
+
+
 def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state):
     submit("one", "two")
     submit("three", text="b")
 
-    output = trainyard("prune", "--keep", "2")
-    assert fate(output)["one"] == "keep two uses its files"
+    files = RunFiles(connect(LOCAL_PROJECT, DEFAULT_LOCATION), state)
+    kept = prune_to(files, 2)
+    assert kept == {"three": FITS, "two": FITS, "one": "two uses its files"}
     assert folders(state) == records(trainyard) == {"one", "two", "three"}
 
-    output = trainyard("prune", "--keep", "1")
-    assert fate(output) == {"three": "keep one of the newest 1", "two": "remove", "one": "remove"}
-    assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
+    assert prune_to(files, 1) == {"three": FITS}
     assert folders(state) == records(trainyard) == {"three"}
     assert [path.name for path in (state / "vertex" / "pipelines").iterdir()] == ["three"]
     assert submit("four") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
@@ -160,24 +167,24 @@ def test_dry_run_young_and_unfinished_runs_and_used_files_change_nothing(
     submit("one", "two")
     before = sorted(map(str, (state / "runs").rglob("*")))
 
-    output = trainyard("prune", "--keep", "0", "--dry-run")
+    output = trainyard("prune", "--max-gb", "0", "--dry-run")
 
     assert set(fate(output).values()) == {"remove"}
     assert output.splitlines()[-1].startswith("would be removed: 2 of 2 runs")
     assert sorted(map(str, (state / "runs").rglob("*"))) == before
     assert records(trainyard) == {"one", "two"}
 
-    output = trainyard("prune", "--keep", "0", "--older-than", "30d")
-    assert set(fate(output).values()) == {"keep younger than 30d"}
+    output = trainyard("prune", "--older-than", "30d")
+    assert set(fate(output).values()) == {f"keep {FITS}"}
     (state / "runs" / "latest").symlink_to("one")
     files = RunFiles(connect("local", "us-central1"), state)
-    later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
+    later = decide(files, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
     assert {one.run.name: one.reason for one in later} == {"two": "", "one": ""}
     (state / "runs" / "latest").unlink()
 
     lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do, before they are recorded
-    output = trainyard("prune", "--keep", "0")
+    output = trainyard("prune", "--max-gb", "0")
     assert fate(output)["one"].startswith("keep an unfinished run uses files in ")
     assert (state / "runs" / "one" / "make" / "made").exists()
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
@@ -186,7 +193,7 @@ def test_dry_run_young_and_unfinished_runs_and_used_files_change_nothing(
     trainyard("submit", package, "--name", "four", "--set", "seconds=600")
     shown = partial(trainyard, "runs", "show", "four", "--json")
     wait_until(lambda: "use" in shown().partition("jobDetail")[2], "the task")
-    kept = fate(trainyard("prune", "--keep", "0"))
+    kept = fate(trainyard("prune", "--max-gb", "0"))
     assert (kept["four"], kept["one"]) == ("keep it is unfinished", "keep four uses its files")
     trainyard("runs", "cancel", "four")
 
@@ -200,7 +207,7 @@ def test_only_folders_of_runs_and_the_rest_of_an_interrupted_removal_are_removed
     (entry,) = cache.glob("*.json")
     (cache / "gone.json").write_text(entry.read_text().replace("/make/made", "/make/gone"))
     (cache / "damaged.json").write_text("{")
-    trainyard("prune")
+    trainyard("prune", "--older-than", "1h")
     assert folders(state) == {"one"}
     assert {path.name for path in cache.glob("*.json")} == {entry.name, "damaged.json"}
 
@@ -215,8 +222,9 @@ def test_only_folders_of_runs_and_the_rest_of_an_interrupted_removal_are_removed
     (runs / "one" / "out").symlink_to(strange)
     os.utime(runs / "forgotten", (time.time() - DAY,) * 2)
 
-    output = trainyard("prune", "--keep", "0")
+    output = trainyard("prune", "--max-gb", "0")
 
+    assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
     assert fate(output) == {
         "one": "remove",
         "begun": "keep it may have just started",
@@ -238,7 +246,7 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
     os.utime(state / "runs" / "one", (time.time() - DAY,) * 2)
-    assert fate(trainyard("prune", "--keep", "0")) == {
+    assert fate(trainyard("prune", "--max-gb", "0")) == {
         "four": "remove",
         "two": "remove",
         "one": "remove",
@@ -248,27 +256,11 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
 
 
 @pytest.mark.fast
-def test_prune_is_for_this_machine(capsys):
+def test_prune_is_for_this_machine_and_asks_for_an_age_or_a_size(capsys):
     assert main(["prune", "--on", "vertex", "--project", "p"]) == 2
     assert "lifecycle rule" in capsys.readouterr().err
-
-
-def test_clear_removes_the_entries_of_a_step_and_its_files_stay(trainyard, submit, state, capsys):
-    assert submit("one", "two")["make"] == "SKIPPED"
-    cache = state / "vertex" / "step_cache"
-
-    assert main(["cache", "clear", "mak"]) == 2
-    assert "STEP is 'mak', which is not in the cache: it has make" in capsys.readouterr().err
-    _, row, total = trainyard("cache", "clear", "make").splitlines()
-
-    assert row.split() == ["make", "making", "1", "0.0"]
-    assert total.startswith("removed: 1 entry with 0.0 MB of outputs")
-    assert list(cache.glob("*.json")) == []
-    assert folders(state) == {"one", "two"}
-    assert submit("three") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
-    (cache / "damaged.json").write_text("[]")
-    assert "removed: 2 entries" in trainyard("cache", "clear")
-    assert trainyard("cache", "clear").startswith("removed: 0 entries")
+    assert main(["prune"]) == 2
+    assert "give --older-than TIME, such as 30d, or --max-gb N, or both" in capsys.readouterr().err
 
 
 def test_a_damaged_output_is_made_again_in_the_run_that_notices_it(trainyard, submit, state):
@@ -310,10 +302,9 @@ def test_many_runs_are_removed_with_the_cache_read_once_and_the_database_shrinks
     with running_service(tmp_path / "vertex") as service:
         monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
         files = RunFiles(connect(LOCAL_PROJECT, DEFAULT_LOCATION), tmp_path)
-        decisions = list(prune(files, decide(files, keep=5)))
-    assert [decision.run.name for decision in decisions if decision.reason] == [
-        f"run-{number}" for number in range(59, 54, -1)
-    ]
+        decisions = decide(files)
+        kept = list(prune_to(files, 5))
+    assert kept == [f"run-{number}" for number in range(59, 54, -1)]
     assert len(reads) == 60 + 5, "all before the removals, and what is left afterwards"
     assert sorted(path.name for path in (tmp_path / "vertex" / "jobs").iterdir()) == [
         decision.run.jobs[0]["name"].rpartition("/")[2] for decision in decisions[4::-1]
