@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,11 +12,10 @@ from vertex_local.machine import lost_and_found
 
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
-APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
-# PRAGMA user_version of the schema; 0 lacks the tables for lists, of which 1 and 2 lack columns; up
-# to 3 a model's record has its versions, and a run's its specification; 4 lacks an index.
-VERSION = 5
-FULL_VACUUM = 1  # PRAGMA auto_vacuum: a commit returns the pages of what it deletes
+APPLICATION_ID = 0x76746C63  # "vtlc"
+# PRAGMA user_version of the schema; since LEAST_VERSION only the tables for lists have changed,
+# which are made again from the resources.
+LEAST_VERSION, VERSION = 4, 5
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
 FOLDERS = ("models", "jobs", "pipelines", "endpoints")
@@ -33,11 +32,14 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     with _store_errors(path):
         index = journal.read_index(path)  # the next connection recovers, and rewrites it
-        if not (_exists(path) and _holds_records(path)) and (folder := _used_folder(path.parent)):
+        is_new = not (_exists(path) and _holds_records(path))
+        if is_new and (folder := _used_folder(path.parent)):
             # Without records all folders would be strays.
             raise StartError(f"{path} is missing or empty, but {folder} is not; {_restore(path)}.")
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
+            if is_new:
+                connection.execute("PRAGMA auto_vacuum = FULL")  # a commit returns deleted pages
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             # 256 pages, 1 MB: on a full disk the journal must fit into the reserve.
@@ -60,15 +62,6 @@ def mark(connection: sqlite3.Connection) -> None:
     """Write the application id and the version of the schema."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def let_shrink(connection: sqlite3.Connection) -> None:
-    """Rewrite a database of an earlier version, so that its file shrinks with its content."""
-    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != FULL_VACUUM:
-        with suppress(sqlite3.OperationalError):  # a full disk: at a later start
-            connection.execute(f"PRAGMA auto_vacuum = {FULL_VACUUM}")
-            connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _keep_journal(path: Path) -> None:
@@ -141,15 +134,15 @@ def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
     tables = {str(row[0]) for row in rows}
     if owner == 0 and not tables:
         return False
-    if owner not in (0, APPLICATION_ID) or not tables >= TABLES:
+    if owner != APPLICATION_ID or not tables >= TABLES:
         raise StartError(
             f"{path} is another program's database and was not changed; move it away, or choose "
             "another --root."
         )
-    if (version := version_of(connection)) > VERSION:
+    if not LEAST_VERSION <= (version := version_of(connection)) <= VERSION:
         raise StartError(
-            f"{path} was written by a newer version of the service (schema {version}, supported: "
-            f"{VERSION}); use that version, or choose another --root."
+            f"{path} was written by another version of the service (schema {version}, supported: "
+            f"{LEAST_VERSION} to {VERSION}); use that version, or choose another --root."
         )
     return True
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vertex_local import Json
-from vertex_local.api.database import migration, opening, specs
+from vertex_local.api.database import opening, specs
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
@@ -66,20 +66,17 @@ class Store:
         self.reserve.use_if_full()
         self._connection = opening.connect(path)
         if opening.version_of(self._connection) < opening.VERSION:
-            self._migrate(path)
+            self._make_tables(path)
         else:
             self._keep_damaged(MAY_BE_DAMAGED)
-        opening.let_shrink(self._connection)
         self.reserve.restore()
 
-    def _migrate(self, path: Path) -> None:
-        """Create the tables; fill those for lists from the resources of an earlier version."""
+    def _make_tables(self, path: Path) -> None:
+        """Create the tables; fill those for lists from the resources."""
         try:
             with self.atomic() as connection:
                 for statement in f"{SCHEMA}{specs.SCHEMA}{select.SCHEMA}".split(";"):
                     connection.execute(statement)
-                if opening.version_of(connection) <= migration.LAST:
-                    migration.convert(connection, self.insert)
                 self._keep_damaged()
                 for position, name, text in connection.execute(
                     "SELECT position, name, body FROM resources"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vertex_local.api.database.opening import APPLICATION_ID, VERSION
+from vertex_local.api.database.opening import LEAST_VERSION, VERSION
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
 from vertex_local.api.query.fields import COLUMNS
@@ -111,7 +111,11 @@ DAMAGES = {
     ),
     "a newer service's": (
         lambda path: run_on_ours(path, "PRAGMA user_version = 99"),
-        "newer version",
+        "another version",
+    ),
+    "an older service's": (
+        lambda path: run_on_ours(path, "PRAGMA user_version = 3"),
+        "schema 3, supported: 4 to 5",
     ),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), "a folder"),
 }
@@ -195,12 +199,12 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("data", RECORDS.values(), ids=RECORDS)
-@pytest.mark.parametrize("version", [0, VERSION])
+@pytest.mark.parametrize("version", [LEAST_VERSION, VERSION])
 def test_a_record_that_says_nothing_is_kept_aside_and_the_others_are_listed(path, data, version):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         statement = "UPDATE resources SET body = CAST(? AS TEXT) WHERE position = 7"
         connection.execute(statement, (data,))
-        if version == 0:
+        if version == LEAST_VERSION:
             connection.execute("DROP TABLE listed")
             connection.execute("DROP TABLE labels")
         connection.execute(f"PRAGMA user_version = {version}")
@@ -291,25 +295,11 @@ def test_an_intact_journal_of_a_killed_service_is_not_noted(path, killed, is_che
     assert lost_and_found.notes(killed.parent) == []
 
 
-def test_the_database_of_an_earlier_version_is_migrated(path):
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in ("DROP TABLE listed", "DROP TABLE labels", "PRAGMA user_version = 0"):
-            connection.execute(statement)
-        connection.execute("PRAGMA application_id = 0")
-    store = Store(path)
-    assert store.list_kind("endpoints") == [body(number) for number in range(NUM_ENDPOINTS)]
-    with store.atomic() as connection:
-        rows = connection.execute("SELECT display_name FROM listed ORDER BY position").fetchall()
-        assert rows == [(f"m{number}",) for number in range(NUM_ENDPOINTS)]
-        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-    store.close()
-
-
 def test_a_table_for_lists_with_other_columns_is_made_again(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP INDEX listed_by_create_time")
         connection.execute("ALTER TABLE listed DROP COLUMN create_time")
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {LEAST_VERSION}")
     store = Store(path)
     store.insert(f"{ENDPOINTS}/61", body(61))
     assert len(store.list_kind("endpoints")) == NUM_ENDPOINTS + 1
