@@ -6,8 +6,8 @@ RecordBatchToExamplesEncoder takes several times as long and writes the features
 order each time (an unordered protobuf map), so the same input would not give the same bytes.
 """
 
-import functools
 from collections.abc import Callable
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -26,14 +26,10 @@ def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
         columns: by feature; float32, int64, string or binary, or lists of the first three, all of
             one length.
     """
-    entries = [_entries(name, columns[name]) for name in sorted(columns)]
-    empty = pa.scalar(b"", pa.binary())
-    features = pc.binary_join_element_wise(
-        *entries, empty, null_handling="replace", null_replacement=b""
-    )
-    lengths = pc.binary_length(features).to_numpy(zero_copy_only=False)
-    heads = _by_value(lengths, lambda length: bytes([wire.FEATURES]) + wire.varint(length))
-    return pc.binary_join_element_wise(heads, features, empty)
+    pieces = [piece for name in sorted(columns) for piece in _entries(name, columns[name])]
+    features = _joined(*pieces)
+    heads = _heads(features, lambda length: bytes([wire.FEATURES]) + wire.varint(length))
+    return _joined(heads, features)
 
 
 def frame_records(records: pa.Array) -> pa.Buffer:
@@ -42,147 +38,92 @@ def frame_records(records: pa.Array) -> pa.Buffer:
         return pa.py_buffer(b"")
     sums = [google_crc32c.value(record) for record in records.to_pylist()]
     tails = masked_all(np.array(sums, np.uint64))
-    heads = _by_value(pc.binary_length(records).to_numpy(zero_copy_only=False), frame_head)
-    framed = pc.binary_join_element_wise(
-        heads, records, _fixed_binary(tails.view(np.uint8), TAIL_BYTES), b""
-    )
-    return _content(framed)
+    tail_offsets = np.arange(len(tails) + 1, dtype=np.int32) * np.int32(TAIL_BYTES)
+    framed = _joined(_heads(records, frame_head), records, _sliced(tails, tail_offsets))
+    _, offsets, data = framed.buffers()
+    return data.slice(0, int(np.frombuffer(offsets, np.int32)[len(framed)]))
 
 
-def _entries(name: str, column: pa.Array) -> pa.Array:
-    """Return the serialised map entries of a feature, null where the value is."""
-    if pa.types.is_list(column.type):
-        return _list_entries(name, column)
-    if pa.types.is_floating(column.type):
-        return _float_entries(name, column)
-    if pa.types.is_integer(column.type):
-        return _int_entries(name, column)
-    if pa.types.is_binary(column.type):
-        values = (value if value is None else _bytes(name, value) for value in column.to_pylist())
-        return pa.array(values, pa.binary())
-    encoded = column.dictionary_encode()
-    entries = [_text_entry(name, text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(entries, pa.binary()).take(encoded.indices)
-
-
-def _list_entries(name: str, column: pa.Array) -> pa.Array:
-    """Return the entries of lists: each distinct value is serialised once, and Arrow joins them."""
-    values = pc.list_flatten(column)
-    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+def _entries(name: str, column: pa.Array) -> tuple[pa.Array | bytes, ...]:
+    """Return the pieces of a feature's serialised map entries, null where the value is."""
+    if pa.types.is_string(column.type):
+        encoded = column.dictionary_encode()
+        entries = _joined(*_entries(name, encoded.dictionary.cast(pa.binary())))
+        return (entries.take(encoded.indices),)
+    is_list = pa.types.is_list(column.type)
+    values, offsets = column, np.arange(len(column) + 1, dtype=np.int32)
+    if is_list:
+        counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        values, offsets = pc.list_flatten(column), _offsets(counts)
+    kind = wire.BYTES_LIST
     if pa.types.is_floating(values.type):
-        kind, is_packed = wire.FLOAT_LIST, True
+        kind = wire.FLOAT_LIST
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
-        content = _sliced(pa.py_buffer(numbers), offsets * np.int32(4))
+        content = _sliced(numbers, offsets * np.int32(4))
+    elif pa.types.is_integer(values.type):
+        kind = wire.INT64_LIST
+        content = _varints(values.fill_null(0).to_numpy(zero_copy_only=False), offsets)
     else:
-        is_packed = pa.types.is_integer(values.type)
-        kind = wire.INT64_LIST if is_packed else wire.BYTES_LIST
-        encoded = values.dictionary_encode()
-        make = wire.varint if is_packed else _sized_text
-        made = pa.array([make(value) for value in encoded.dictionary.to_pylist()], pa.binary())
-        pieces = pa.ListArray.from_arrays(pa.array(offsets), made.take(encoded.indices))
-        content = pc.binary_join(pieces, b"")
+        content = _texts(values)
+        if is_list:
+            content = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), content), b"")
 
     def head(length: int) -> bytes:
         """Return what precedes a list's content of this length, all that depends on it."""
-        payload = (
-            wire.sized(wire.LIST_VALUES, bytes(length)) if is_packed and length else bytes(length)
-        )
+        payload = bytes(length)
+        if length and kind != wire.BYTES_LIST:
+            payload = wire.sized(wire.LIST_VALUES, payload)
         whole = wire.entry(name, kind, payload)
         return whole[: len(whole) - length]
 
-    lengths = pc.binary_length(content).to_numpy(zero_copy_only=False)
-    joined = pc.binary_join_element_wise(_by_value(lengths, head), content, b"")
-    return pc.if_else(column.is_valid(), joined, pa.scalar(None, pa.binary()))
+    heads = _heads(content, head)
+    if not column.null_count:
+        return heads, content
+    missing = pa.scalar(None, pa.binary())
+    return tuple(pc.if_else(column.is_valid(), piece, missing) for piece in (heads, content))
 
 
-def _sized_text(text: str) -> bytes:
-    return wire.sized(wire.LIST_VALUES, text.encode())
+def _texts(values: pa.Array) -> pa.Array:
+    """Return texts, or bytes, with their tag and length; each distinct text is serialised once."""
+    if pa.types.is_string(values.type):
+        encoded = values.dictionary_encode()
+        distinct = encoded.dictionary.cast(pa.binary())
+        return _texts(distinct).take(encoded.indices).fill_null(b"")
+    sized = (wire.sized(wire.LIST_VALUES, value or b"") for value in values.to_pylist())
+    return pa.array(sized, pa.binary())
 
 
-def _sliced(data: pa.Buffer, offsets: NDArray[np.int32]) -> pa.Array:
-    buffers = [None, pa.py_buffer(offsets), data]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-
-
-def _float_entries(name: str, column: pa.Array) -> pa.Array:
-    """Return the entries of floats, which differ only in their last four bytes."""
-    values = column.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
-    head = wire.entry(name, wire.FLOAT_LIST, bytes([wire.LIST_VALUES, 4]) + bytes(4))[:-4]
-    rows = np.empty((len(values), len(head) + 4), np.uint8)
-    rows[:, :-4] = np.frombuffer(head, np.uint8)
-    rows[:, -4:] = values.view(np.uint8).reshape(-1, 4)
-    return _binary(rows, column)
-
-
-def _int_entries(name: str, column: pa.Array) -> pa.Array:
-    """Return the entries of integers, built as a matrix for each length of their varints."""
-    values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = _varint_lengths(values)
-    distinct = np.unique(lengths)
-    if len(distinct) <= 1:  # none: a block without good rows
-        return _binary(_int_rows(name, values, int(lengths.max(initial=1))), column)
-    groups = [np.flatnonzero(lengths == length) for length in distinct]
-    parts = [
-        _binary(_int_rows(name, values[group], int(length)), None)
-        for length, group in zip(distinct, groups, strict=True)
-    ]
-    order = np.empty(len(values), np.int64)
-    order[np.concatenate(groups)] = np.arange(len(values))
-    joined = pa.concat_arrays(parts).take(pa.array(order))
-    return pc.if_else(column.is_valid(), joined, pa.scalar(None, pa.binary()))
-
-
-def _int_rows(name: str, values: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    head = wire.entry(name, wire.INT64_LIST, bytes([wire.LIST_VALUES, length]) + bytes(length))[
-        :-length
-    ]
-    rows = np.empty((len(values), len(head) + length), np.uint8)
-    rows[:, : len(head)] = np.frombuffer(head, np.uint8)
-    rest = values.view(np.uint64)
-    for position in range(length):
-        more = wire.HIGH_BIT if position < length - 1 else 0
-        rows[:, len(head) + position] = (rest & np.uint64(0x7F)).astype(np.uint8) | more
-        rest = rest >> np.uint64(7)
-    return rows
-
-
-def _varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _varints(values: NDArray[np.int64], offsets: NDArray[np.int32]) -> pa.Array:
+    """Return the varints of integers, those of each row one behind the other."""
+    rest = values.astype(np.int64).view(np.uint64)
     limits = np.array([1 << 7 * bits for bits in range(1, wire.MAX_VARINT_BYTES)], np.uint64)
-    return np.searchsorted(limits, values.view(np.uint64), side="right") + 1
+    lengths = np.searchsorted(limits, rest, side="right") + 1
+    digits = np.empty((len(rest), lengths.max(initial=1)), np.uint8)
+    for place in range(digits.shape[1]):
+        more = (lengths > place + 1) * np.uint8(wire.HIGH_BIT)
+        digits[:, place] = (rest & np.uint64(0x7F)).astype(np.uint8) | more
+        rest = rest >> np.uint64(7)
+    is_digit = np.arange(digits.shape[1]) < lengths[:, np.newaxis]
+    return _sliced(digits[is_digit], _offsets(lengths)[offsets])
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _text_entry(name: str, text: str) -> bytes:
-    return _bytes(name, text.encode())
+def _heads(contents: pa.Array, make: Callable[[int], bytes]) -> pa.Array | bytes:
+    """Return what `make`, called once for each length, returns for that of each content."""
+    lengths = pc.binary_length(contents).dictionary_encode()
+    heads = [make(length) for length in lengths.dictionary.to_pylist()]
+    return heads[0] if len(heads) == 1 else pa.array(heads, pa.binary()).take(lengths.indices)
 
 
-def _bytes(name: str, value: bytes) -> bytes:
-    return wire.entry(name, wire.BYTES_LIST, wire.sized(wire.LIST_VALUES, value))
+def _joined(*pieces: pa.Array | bytes) -> pa.Array:
+    """Return the pieces of each row in one text; missing ones are empty."""
+    return pc.binary_join_element_wise(*pieces, b"", null_handling="replace", null_replacement=b"")
 
 
-def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.Array:
-    """Return the result of `make` for each value, called once for each distinct one."""
-    unique, places = np.unique(values, return_inverse=True)
-    made = pa.array([make(int(value)) for value in unique], pa.binary())
-    return made.take(pa.array(places))
+def _offsets(lengths: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
-def _binary(rows: NDArray[np.uint8], column: pa.Array | None) -> pa.Array:
-    binary = _fixed_binary(rows, rows.shape[1])
-    if column is None or not column.null_count:
-        return binary
-    return pc.if_else(column.is_valid(), binary, pa.scalar(None, pa.binary()))
-
-
-def _fixed_binary(data: NDArray[np.uint8], width: int) -> pa.Array:
-    count = data.size // width
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+def _sliced(data: NDArray[Any], offsets: NDArray[np.int32]) -> pa.Array:
+    """Return the bytes of an array, cut at the offsets."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), count, buffers)
-
-
-def _content(values: pa.Array) -> pa.Buffer:
-    _, offsets, data = values.buffers()
-    num_bytes = int(np.frombuffer(offsets, np.int32)[len(values)])
-    return data.slice(0, num_bytes)
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
