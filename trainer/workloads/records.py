@@ -13,6 +13,7 @@ from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload, c
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.encoding.lookups import decode_text
+from trainer.workloads.models.dense import dense
 
 DTYPES = ("float32", "int64", "string")
 
@@ -77,8 +78,7 @@ class Records(Workload):
         return isinstance(self.label, Classes | Multilabel) and not self.label.values
 
     def default_models(self) -> Mapping[str, Build]:
-        """Raise ValueError: there is no model for any kind of records."""
-        raise ValueError("Records need a model, as model=build with `def build(inputs): …`")
+        return {"dense": dense}
 
     def default_recipe(self) -> Recipe:
         return Recipe(learning_rate=1e-3, min_steps=500)
@@ -150,7 +150,10 @@ class Records(Workload):
         graph = tf.function(self.encode, autograph=False)
         encoded = graph.get_concrete_function(self.input_specs()).structured_outputs
         return {
-            name: keras.Input(spec.shape[1:], dtype=spec.dtype.name, name=name)
+            # Keras' names have no slashes, those of the dict do.
+            name: keras.Input(
+                spec.shape[1:], dtype=spec.dtype.name, name=None if "/" in name else name
+            )
             for name, spec in encoded.items()
         }
 

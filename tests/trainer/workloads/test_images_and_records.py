@@ -227,6 +227,19 @@ def test_an_example_may_have_any_number_of_labels():
         assert records.parse(tf.constant(batch))[1].numpy().tolist() == expected
 
 
+def test_records_without_a_model_get_a_net_of_numbers_and_texts():
+    features = {"x": Values(shape=(3, 2)), "n": Values("int64"), "word": Values("string")}
+    records = Records(features, label=Classes("y", values=("a", "b", "c")))
+    specs = {
+        name: tf.zeros([5, *spec.shape[1:]], spec.dtype)
+        for name, spec in records.input_specs().items()
+        if name != "word"
+    }
+    outputs = records.build_model()({**specs, "word": tf.constant(["a", "b", "", "ü", "a"])})
+    assert outputs.shape == (5, 3)
+    assert np.ptp(outputs.numpy(), axis=0).all(), "texts make a difference"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -235,7 +248,6 @@ def test_an_example_may_have_any_number_of_labels():
         ({"features": {"x": Values("int8")}}, r"x is .*int8.* float32, int64, string"),
         ({"features": {"x": tf.io.VarLenFeature(tf.int64)}}, "x has any number of values"),
         ({"features": {"y": Values()}}, "'y' is the label"),
-        ({"model": None}, "Records need a model"),
         ({"augment_with": max}, "num_noise is 0; say how many random numbers augment_with takes"),
     ],
 )
