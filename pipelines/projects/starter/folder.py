@@ -9,12 +9,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
-from pipelines.projects.literals import (
-    Source,
-    comment,
-    fill,
-    literal,
-)
+from pipelines.projects.literals import Source, comment, fill, literal
+from pipelines.projects.scripts.record import RecordedScript
 from trainer import Json
 from trainer.references import valid_name
 
@@ -30,12 +26,24 @@ RATIOS = Source(
 SETTING = "  {}: {}\n"
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
 MOST_DROPPED = 0.02  # of the rows; the default of max_quarantine is 0.05
+SOURCE = '''\
+"""{title}
+
+Written by `trainyard new`{seen}. Comments say what was seen.
+{remark}"""
+
+{imports}from trainyard import {kinds}
+{adapter}
+workload = {kind}(
+{arguments}{model})
+'''
+MODEL = "    model=model,\n{}"
 RUN = """\
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE;
 # `trainyard settings {folder}` lists them all.
 prepare:
   files: {files}
-{split}{ratios}{quarantine}\
+{ratios}{quarantine}\
 train:
 {train}# A model is deployed only if its metrics on the test split pass these thresholds.
 # {remark}.
@@ -79,7 +87,6 @@ class Start:
 
     Attributes:
         splits: the split of each of these files, if the files decide it.
-        split: the lines of another split than by a hash.
         thresholds: that would make sense, as YAML, and a remark about them.
         notes: what the user should know, a line each.
         code: further files by name.
@@ -93,7 +100,6 @@ class Start:
     thresholds: str
     remark: str
     splits: Mapping[str, str] = field(default_factory=dict)
-    split: Source | None = None
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     code: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -121,6 +127,39 @@ def check_number(num_examples: int, path: str | Path, noun: str) -> None:
             f"{path} has {num_examples} {noun}; at least {FEWEST_EXAMPLES} are needed for three"
             " splits"
         )
+
+
+def workload_source(
+    kind: str,
+    *,
+    title: str,
+    seen: str,
+    kinds: Sequence[str],
+    arguments: Sequence[Source],
+    script: RecordedScript | None = None,
+) -> Source:
+    """Return the source of a workload.
+
+    Args:
+        kind: its class.
+        title: of its docstring.
+        seen: what it is written from, in words.
+        kinds: further classes that the arguments use.
+        arguments: a line each.
+        script: whose model it has.
+    """
+    return fill(
+        SOURCE,
+        title=title,
+        seen=seen,
+        remark=script and script.remark,
+        imports=script and script.imports,
+        kinds=", ".join(sorted({kind, *kinds})),
+        adapter=script and script.adapter,
+        kind=kind,
+        arguments=arguments,
+        model=script and fill(MODEL, script.arguments),
+    )
 
 
 def write_folder(folder: Path, start: Start) -> list[str]:
@@ -158,12 +197,11 @@ def _run_file(folder: Path, shown: str, start: Start) -> Source:
     epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
     share = start.num_dropped / max(start.num_examples, 1)
     train = start.train or {"epochs": epochs, "batch_size": size}
-    is_small = start.num_examples < FEW_ROWS and not start.split
+    is_small = start.num_examples < FEW_ROWS
     return fill(
         RUN,
         folder=comment(shown),
         files=literal(_files(folder, start)),
-        split=start.split,
         ratios=RATIOS if is_small else None,
         quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else None,
         train=[fill(SETTING, name, value) for name, value in train.items()],

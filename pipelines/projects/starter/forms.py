@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from shlex import quote
 
@@ -16,26 +16,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import parse_times
-from components.prepare_examples.tables.values.written import (
-    fit_float32,
-    numbers_of,
-    plain_texts,
+from components.prepare_examples.tables.values.written import fit_float32, numbers_of
+from pipelines.projects.starter.column import (
+    FEWEST_NUMBERS,
+    MISSING,
+    MISSING_NUMBERS,
+    MOST_ODD,
+    Column,
+    Form,
+    Reading,
 )
+from pipelines.projects.starter.typed_columns import NUMBER
 from trainer.workloads.declarations.features import Timestamp
 from trainer.workloads.declarations.written import DIGITS, NEGATIVE, PLAIN, Written
 from trainer.workloads.encoding.moments import MONTH
 
-# Texts that mean a missing value wherever they occur, and those that do so among numbers.
-EXCEL = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
-MISSING = ("?", "\\N", *EXCEL, "N/A", "NULL", "null", "NaN", "nan")
-MISSING_NUMBERS = (*MISSING, "NA", "n/a", "k.A.", "None", "none", "-", "--", ".", "unknown")
-FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
-MOST_ODD = 0.01  # of the values: texts that occur once among numbers, which are mistakes
 MAX_TRIED = 2_000  # distinct values whose signs are looked at
 MOST_UNITS = 3
 TEXT = "text"  # the form of a column that is read as texts
+TOO_LARGE = "is too large for a float32"
+DOUBTS = (
+    "all values may be read in both ways; give the right option (without NAME= it holds for all"
+    " such columns)"
+)
 
 SIGN = re.compile(r"[%‰+]|USD|EUR|GBP|CHF|JPY|CNY|INR|(?:Rs|kr|руб|zł|Kč|Ft)\.?|[A-Z]{1,3}\$")  # noqa: RUF001
 MAGNITUDES = {"K": "1000", "k": "1000", "M": "1000000", "Mio": "1000000", "B": "1000000000"}
@@ -44,7 +50,6 @@ UNITS = (r" *[°µ²³/\w]{1,8}\.?", r" [°µ²³/\w]{2,8}\.?")
 THOUSAND = 1_000
 # A number as a program writes it, without a sign around its digits.
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
-POINT_ZERO = r"\.0*$"  # of whole numbers
 CODE = r"^0[0-9]+$"
 
 # How a time becomes its format: what is left then are days, months and years.
@@ -62,7 +67,7 @@ STEPS = (
     (r"(?<!\d)(?:1[5-9]|2[01])\d\d(?!\d)", "%Y"),
 )
 REST = r"(?!.*(%.).*\1)(?:%[A-Za-z]|[\s./,:年月日-]|[Th]|de|du|at|um|Uhr|GMT|UTC)*"
-NUMBER = r"(?<![%\d])\d{1,2}(?!\d)"
+NUMBER_LEFT = r"(?<![%\d])\d{1,2}(?!\d)"
 # The orders of what is left, by whether the year has four digits and the month a name.
 ORDERS = {
     (True, True, 0): [""],
@@ -81,140 +86,126 @@ LIKE_TIME = (
 )
 
 
-Form = Written | Timestamp
+def read_forms(columns: Sequence[Column], told: Mapping[str, str], separators: set[str]) -> None:
+    """Set the reading of each column.
 
+    Args:
+        columns: with their texts.
+        told: the form of columns by name: one of DIGITS, a format of times, or TEXT; that of ""
+            decides about all columns that have several.
+        separators: the separators of the files.
 
-@dataclass(frozen=True)
-class Reading:
-    """Texts of a column, and the form in which all are read.
-
-    Attributes:
-        values: the texts; null for a missing value, and for a mistake.
-        form: of numbers or times; None if the values are none, or codes such as 007.
-        markers: the numbers of values by the text that means a missing one.
-        odd: texts that occur once among others, which are mistakes, with their positions.
-        mistake: why they are, in words.
-        num_blank: the number of values with blanks around them.
-        large: the mistakes that are numbers, too large for a float32, with their numbers of rows.
-        doubts: this reading and others, if the texts have several.
-        unread: a text that looks like a time, of values that no format reads.
+    Raises:
+        DataError: a form does not read its column, or columns have several; names the options.
     """
-
-    values: pa.Array
-    form: Form | None = None
-    markers: dict[str, int] = field(default_factory=dict)
-    odd: dict[str, int] = field(default_factory=dict)
-    mistake: str = ""
-    num_blank: int = 0
-    large: dict[str, int] = field(default_factory=dict)
-    doubts: "tuple[tuple[Form, Reading], ...]" = ()
-    unread: str = ""
-
-    @property
-    def numbers(self) -> Written | None:
-        """The form of numbers; None if the values are none."""
-        return self.form if isinstance(self.form, Written) else None
-
-    @property
-    def point(self) -> str:
-        """The decimal sign of numbers that have one, and a single form; "" of others."""
-        sign = DIGITS[self.numbers.written][0] if self.numbers and not self.doubts else ""
-        has_sign = sign and pc.any(pc.match_substring(self.values, sign)).as_py()
-        return sign if has_sign else ""
-
-    def without(self, texts: Sequence[str], mistake: str) -> "Reading":
-        """Return the reading with further mistakes, each with its position."""
-        positions = {text: int(pc.index(self.values, text).as_py()) for text in texts}
-        kept = _without(self.values, texts)
-        return replace(self, values=kept, odd={**self.odd, **positions}, mistake=mistake)
+    names = [column.name for column in columns]
+    if unknown := [name for name in told if name and name not in names]:
+        raise DataError(f"--written {unknown[0]}: the columns are {', '.join(names)}")
+    for column in columns:
+        own = told.get(column.name, "") * bool(column.name)
+        _read(column, own or PLAIN * (column.facts.kind == NUMBER))
+        if own not in ("", TEXT) and column.reading.form is None:
+            text = next(iter(column.counts), "")
+            raise DataError(
+                f"--written {column.name}={own}: it does not read all values, as {text!r}"
+            )
+    points = {point for column in columns if (point := _point_of(column))}
+    is_sure = points <= {"."} and separators <= {",", "|"}
+    point = "." if is_sure else points.pop() if len(points) == 1 else ""
+    for column in columns:
+        column.readings = _decided(column, told.get("", ""), point, is_sure=is_sure)
+    if doubts := [*filter(None, map(_doubt_of, columns))]:
+        raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
 
 
-def read_texts(texts: pa.Array, told: str = "") -> Reading:
-    """Return a column as it is read; `told` is its form: one of DIGITS, of times, TEXT, or ""."""
-    plain = plain_texts(texts)
-    counted = plain.drop_null().value_counts()
-    distinct = counted.field("values")
-    counts = dict(zip(distinct.to_pylist(), counted.field("counts").to_pylist(), strict=True))
-    num_blank = pc.sum(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py() or 0
-    reading, tried = Reading(plain, num_blank=num_blank), [*counts][:MAX_TRIED]
+def _read(column: Column, told: str) -> None:
+    """Set the forms that read all values."""
+    tried = [*column.counts][:MAX_TRIED]
     has_digits = told != TEXT and any(re.search(r"\d", text) for text in tried)
+    distinct = pa.array([*column.counts], pa.string())
     for forms in (_number_forms, _time_forms) if has_digits else ():
-        if readings := _readings(reading, forms(distinct, told), distinct, counts):
-            best = next(iter(readings.values()))
-            return replace(best, doubts=tuple(readings.items()) if len(readings) > 1 else ())
-    known = {text: counts[text] for text in MISSING if text in counts}
+        if readings := _readings(column, forms(distinct, told), distinct):
+            column.readings = readings
+            return
+    column.readings = [Reading(markers=[text for text in MISSING if text in column.counts])]
     like_times = [text for text in tried if re.search(LIKE_TIME, text)]
-    is_unread = not told and len(like_times) > (1 - MOST_UNLIKE) * len(tried)
-    return replace(
-        reading,
-        values=_without(plain, [*known]),
-        markers=known,
-        unread=like_times[0] if is_unread else "",
-    )
+    if not told and len(like_times) > (1 - MOST_UNLIKE) * len(tried):
+        column.unread = like_times[0]
 
 
-def decided(reading: Reading, *, told: str, point: str, is_sure: bool) -> Reading:
+def _point_of(column: Column) -> str:
+    """Return the decimal sign of numbers that have one, and a single form; "" of others."""
+    form = column.written if len(column.readings) == 1 else None
+    sign = DIGITS[form.written][0] if form else ""
+    return sign if sign and pc.any(pc.match_substring(column.values, sign)).as_py() else ""
+
+
+def _decided(column: Column, told: str, point: str, *, is_sure: bool) -> Sequence[Reading]:
     """Return the reading that is told, or that of numbers which the file and total evidence allow.
 
     Evidence is: all texts with a sign have groups of three digits, all others are below 1,000.
     Against it is that the decimal sign of the file, `point`, is another; if that is sure, nothing
     decides.
     """
-    for form, own in reading.doubts:
-        if told == _told(form):
-            return own
-    forms = [form for form, _ in reading.doubts if isinstance(form, Written)]
-    texts = reading.values.drop_null().unique()
+    readings = column.readings
+    if len(readings) == 1:
+        return readings
+    if chosen := [own for own in readings if told == _told(own.form)]:
+        return chosen
+    forms = [own.form for own in readings if isinstance(own.form, Written)]
+    texts = _texts(column)
     for form in forms:
         sign, comma = DIGITS[form.written]
         others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
         if 0 < len(others) < len(texts):
             is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
             if is_sure and is_grouped and sign != point:
-                return reading  # the file and the column speak against each other
+                return readings  # the file and the column speak against each other
             if not is_sure:
                 forms = [other for other in forms if (other is form) == is_grouped]
             break
     forms = [form for form in forms if point in (DIGITS[form.written][0], "")]
-    return dict(reading.doubts)[forms[0]] if len(forms) == 1 else reading
+    return [own for own in readings if own.form is forms[0]] if len(forms) == 1 else readings
 
 
-def doubt_of(name: str, reading: Reading) -> str:
+def _doubt_of(column: Column) -> str:
     """Return a text that a column's readings differ about, and each with its option, or ""."""
-    texts, shown = reading.values.drop_null().unique(), []
-    if len(texts) == 1:  # which tells nothing in any form
+    texts = _texts(column)
+    if len(column.readings) == 1 or len(texts) == 1:  # which tells nothing in any form
         return ""
-    values = [_values(texts, form) for form, _ in reading.doubts]
-    at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py() if values else 0
-    for own, (form, _) in zip(values, reading.doubts, strict=True):
+    forms = [reading.form for reading in column.readings if reading.form]
+    values = [_values(texts, form) for form in forms]
+    at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py()
+    shown = []
+    for own, form in zip(values, forms, strict=True):
         value = own.cast(pa.timestamp("s")) if isinstance(form, Timestamp) else own
-        option = quote(f"{name}={_told(form)}")
+        option = quote(f"{column.name}={_told(form)}")
         shown.append(f"{value.cast(pa.string())[at]} (--written {option})")
-    return f"{name}: {texts[at].as_py()!r} is {' or '.join(shown)}" if shown else ""
+    return f"{column.name}: {texts[at].as_py()!r} is {' or '.join(shown)}"
 
 
-def _told(form: Form) -> str:
-    return form.written if isinstance(form, Written) else form.format
+def _texts(column: Column) -> pa.Array:
+    odd = {*column.reading.markers, *column.reading.mistakes}
+    return pa.array([text for text in column.counts if text not in odd], pa.string())
 
 
-def _readings(
-    reading: Reading,
-    forms: Iterable[Form],
-    distinct: pa.Array,
-    counts: Mapping[str, int],
-) -> dict[Form, Reading]:
+def _told(form: Form | None) -> str:
+    return form.written if isinstance(form, Written) else form.format if form else ""
+
+
+def _readings(column: Column, forms: Iterable[Form], distinct: pa.Array) -> list[Reading]:
     """Return the readings in different forms, of those with the fewest mistakes."""
-    found: list[tuple[Form, Reading, pa.Array]] = []
+    found: list[tuple[int, Reading, pa.Array]] = []
     for form in forms:
         head = _values(distinct[:MAX_TRIED], form)
         if head.null_count > len(head) / 2 + len(MISSING_NUMBERS):
             continue
         values = _values(distinct, form)
-        own = _reading(reading, form, distinct, values, counts)
-        if own and not any(values.equals(others) for *_, others in found):
-            found.append((form, own, values))
-    least = min((len(own.odd) + len(own.markers) for _, own, _ in found), default=0)
-    return {form: own for form, own, _ in found if len(own.odd) + len(own.markers) == least}
+        reading = _reading(column, form, distinct, values)
+        if reading and not any(values.equals(others) for *_, others in found):
+            found.append((len(reading.mistakes) + len(reading.markers), reading, values))
+    least = min((num_odd for num_odd, *_ in found), default=0)
+    return [reading for num_odd, reading, _ in found if num_odd == least]
 
 
 def _values(texts: pa.Array, form: Form) -> pa.Array:
@@ -231,18 +222,13 @@ def seconds_in(texts: pa.Array, form: Timestamp) -> pa.Array:
     return parse_times(texts, BadRows(), form, zones=Counter())
 
 
-def _reading(
-    reading: Reading,
-    form: Form,
-    distinct: pa.Array,
-    values: pa.Array,
-    counts: Mapping[str, int],
-) -> Reading | None:
+def _reading(column: Column, form: Form, distinct: pa.Array, values: pa.Array) -> Reading | None:
     """Return the reading of texts in a form; None if it is not theirs.
 
     A text that occurs several times may mean a missing value, one that occurs once is a mistake.
     So are all numbers that are too large, unless a single one occurs several times.
     """
+    counts = column.counts
     most = max(1, MOST_ODD * sum(counts.values()))  # mistakes
     if values.null_count > most + len(MISSING_NUMBERS) + MOST_UNITS + 1:
         return None
@@ -262,18 +248,8 @@ def _reading(
     if is_other or len({*mistakes} - large) > most:
         return None
     why = "is not a number" if isinstance(form, Written) else "is not a time"
-    too_large = {text: counts[text] for text in mistakes if text in large}
-    if too_large:
-        why = "is too large for a float32"
-    markers = {text: counts[text] for text in (*known, *repeated)}
-    kept = _without(reading.values, [*markers])
-    reading = replace(reading, form=form, values=kept, markers=markers, large=too_large)
-    return reading.without(mistakes, why)
-
-
-def _without(values: pa.Array, texts: Sequence[str]) -> pa.Array:
-    is_text = pc.is_in(values, pa.array(texts, pa.string()))
-    return pc.if_else(is_text, pa.scalar(None, pa.string()), values)
+    reasons = {text: TOO_LARGE if text in large else why for text in mistakes}
+    return Reading(form, [*known, *repeated], reasons)
 
 
 def _number_forms(distinct: pa.Array, told: str) -> Iterator[Written]:
@@ -329,9 +305,9 @@ def _formats(texts: Iterable[str]) -> Iterator[str]:
         form = text.replace("%", "%%")
         for pattern, directive in STEPS:
             form = re.sub(pattern, directive, form)
-        numbers = re.findall(NUMBER, form)
+        numbers = re.findall(NUMBER_LEFT, form)
         orders = ORDERS.get(("%Y" in form, "%b" in form, len(numbers)), ())
         is_year_first, is_day_first = form.startswith("%Y"), bool(re.search(r"\d\.", form))
-        for order in orders if re.fullmatch(REST, re.sub(NUMBER, "", form)) else ():
+        for order in orders if re.fullmatch(REST, re.sub(NUMBER_LEFT, "", form)) else ():
             if order != "dm" if is_year_first else order[:1] == "d" or not is_day_first:
-                yield re.sub(NUMBER, "{}", form).format(*(f"%{part}" for part in order))
+                yield re.sub(NUMBER_LEFT, "{}", form).format(*(f"%{part}" for part in order))

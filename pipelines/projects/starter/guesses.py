@@ -1,24 +1,22 @@
 """Guesses of features from the columns of a table, each with what was seen."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
-from pipelines.projects.starter.forms import seconds_in
-from pipelines.projects.starter.texts import (
+from pipelines.projects.starter.column import (
     FEATURE,
     GROUP,
     IGNORED,
     KEY,
     MAX_VOCABULARY,
-    Guess,
-    Texts,
+    Column,
     rows_text,
 )
+from pipelines.projects.starter.forms import TOO_LARGE, seconds_in
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TIME
 from trainer import Json
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
@@ -59,38 +57,41 @@ WHOLE_TIMES = {
 }
 # Forms of dates in digits: how many these are, and where the year begins.
 DATES = {"%Y%m%d": (8, 0), "%Y%m": (6, 0), "%m%d%Y": (8, 4), "%d%m%Y": (8, 4)}
+USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
 WORDS = 3  # mean number of words from which a column is a text
 
 
-def guess_column(column: Texts, num_rows: int) -> Guess:
-    """Return what a column seems to be."""
+def guess_feature(column: Column, num_rows: int) -> None:
+    """Guess what a column of a table is."""
     form = normal_form(WORD_START.sub("_", column.name))
     if reason := _useless(column, form, num_rows):
-        return Guess(column, IGNORED, seen=reason)
-    if column.facts.length:
-        seen = f"lists of {column.facts.length} numbers"
-        return Guess(column, FEATURE, "Number", {"length": column.facts.length}, seen)
-    time = _time(column, form)
-    if time is None and (identifier := _identifier(column, form, num_rows)):
-        return identifier
-    guess = time or _number(column, form) or _words(column, num_rows)
-    num_missing = num_rows - len(guess.column.present) - len(guess.column.reading.odd)
-    missing = f"; missing in {rows_text(num_missing)}" if num_missing else ""
-    perhaps = ", ".join(map(repr, guess.column.perhaps_missing))
-    more = f"; perhaps missing: {perhaps}" if perhaps and guess.role == FEATURE else ""
-    return replace(guess, seen=guess.seen + missing + more)
+        column.guess(IGNORED, seen=reason)
+        return
+    if length := column.facts.length:
+        seen = f"lists of {length} numbers"
+        column.guess(FEATURE, "Number", {"length": length}, seen=seen)
+        return
+    if not (
+        _is_time(column, form) or _is_identifier(column, form, num_rows) or _is_number(column, form)
+    ):
+        _guess_words(column, num_rows)
+    if num_missing := num_rows - len(column.present) - len(column.reading.mistakes):
+        column.seen += f"; missing in {rows_text(num_missing)}"
+    if column.perhaps_missing and column.role == FEATURE:
+        column.seen += f"; perhaps missing: {', '.join(map(repr, column.perhaps_missing))}"
 
 
-def _useless(column: Texts, form: str, num_rows: int) -> str:
+def _useless(column: Column, form: str, num_rows: int) -> str:
     """Return why a column cannot be a feature, or ""."""
-    facts, large, num_present = column.facts, column.reading.large, len(column.present)
-    num_infinite = facts.num_infinite + sum(large.values())
-    what = f"{next(iter(large))!r} and the like" if large else "infinite"
+    facts, num_present = column.facts, len(column.present)
+    large = [text for text, why in column.reading.mistakes.items() if why == TOO_LARGE]
+    num_infinite = facts.num_infinite + sum(column.counts[text] for text in large)
+    what = f"{large[0]!r} and the like" if large else "infinite"
     index = "the numbers of the rows" if column.is_whole else "an index without a name"
-    unread = f"it looks like times, such as {column.reading.unread!r}, but no format reads all"
+    unread = f"it looks like times, such as {column.unread!r}, but no format reads all"
     reasons = {
         f"values of the type {facts.unusable}: {UNUSABLE}": facts.unusable,
         f"{what} in {rows_text(num_infinite)}: write them as empty to use it": (
@@ -104,31 +105,34 @@ def _useless(column: Texts, form: str, num_rows: int) -> str:
         f"{''.join(column.present[:1].to_pylist())!r} in all rows": (
             column.num_unique == 1 and num_present == num_rows
         ),
-        f"{unread}: write them in one, or name it with --written": column.reading.unread,
+        f"{unread}: write them in one, or name it with --written": column.unread,
     }
     return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
-def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
-    written = column.reading.numbers  # those with a currency or unit are amounts
-    may_count = written is not None and not written.signs and column.num_unique == num_rows
+def _is_identifier(column: Column, form: str, num_rows: int) -> bool:
+    """Return whether a column tells rows, or groups of rows, apart; then it is guessed."""
+    is_unique = column.num_unique == num_rows
+    # Those with a currency or unit are amounts.
+    may_count = is_unique and column.written and not column.written.signs
     if may_count and (seen := _row_numbers(column)):
-        return Guess(column, KEY, "Number", seen=f"{seen}, another in every row")
-    if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
-        return None
-    if column.num_unique == num_rows:
-        return Guess(column, KEY, seen="another value in every row")
-    has_zero = column.numbers is not None and pc.min(column.numbers).as_py() == 0
-    is_count = has_zero and COUNT_NAME.search(form)  # sold_no
-    is_repeated = len(column.present) == num_rows and column.num_unique > max(20, num_rows / 100)
-    if is_repeated and not is_count:
+        column.guess(KEY, "Number", seen=f"{seen}, another in every row")
+    elif not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
+        return False
+    elif is_unique:
+        column.guess(KEY, seen="another value in every row")
+    else:
+        has_zero = column.numbers is not None and column.summary["min"] == 0
+        is_count = has_zero and COUNT_NAME.search(form)  # sold_no
+        is_few = len(column.present) < num_rows or column.num_unique <= max(20, num_rows / 100)
+        if is_few or is_count:
+            return False
         mean = num_rows / column.num_unique
-        seen = f"ids: {column.num_unique:,} values, {mean:.1f} rows of each"
-        return Guess(column, GROUP, seen=seen)
-    return None
+        column.guess(GROUP, seen=f"ids: {column.num_unique:,} values, {mean:.1f} rows of each")
+    return True
 
 
-def _row_numbers(column: Texts) -> str:
+def _row_numbers(column: Column) -> str:
     """Return why different numbers only number the rows, or "".
 
     Whole ones do in any order, with gaps; others, or of another step than 1, in the file's order.
@@ -143,15 +147,16 @@ def _row_numbers(column: Texts) -> str:
     return ""
 
 
-def _time(column: Texts, form: str) -> Guess | None:
-    """Return the guess of times; of days it has the parts of days, or the year if yearly."""
+def _is_time(column: Column, form: str) -> bool:
+    """Return whether a column has times; of days it has the parts of days, or the year."""
     if column.facts.kind == TIME:
         first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
-        return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
-    time, default = column.reading.form, Timestamp("")
-    if not isinstance(time, Timestamp) and (time := _whole_time(column, form)) is None:
-        return None
-    names = [name for name in ("format", "last_year") if vars(time)[name] != vars(default)[name]]
+        column.guess(FEATURE, "Timestamp", seen=f"{first} to {last}")
+        return True
+    time = column.time or _whole_time(column, form)
+    if time is None:
+        return False
+    names = [name for name in ("format", "last_year") if vars(time)[name] != vars(USUAL)[name]]
     arguments: Json = {name: vars(time)[name] for name in names}
     times = seconds_in(column.present.unique(), time).drop_null().cast(pa.timestamp("s"))
     if len(pc.strftime(times, "%H:%M").unique()) == 1:
@@ -160,10 +165,11 @@ def _time(column: Texts, form: str) -> Guess | None:
     is_unix = column.is_whole and "%" not in time.format
     seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
     is_said = is_unix and bool(time.format)
-    return Guess(column, FEATURE, "Timestamp", arguments, seen, is_said=is_said)
+    column.guess(FEATURE, "Timestamp", arguments, seen=seen, is_said=is_said)
+    return True
 
 
-def _whole_time(column: Texts, form: str) -> Timestamp | None:
+def _whole_time(column: Column, form: str) -> Timestamp | None:
     """Return the format of whole numbers that are times, by their name and size."""
     for known, (least, most) in WHOLE_TIMES.items() if TIME_NAME.search(form) else ():
         time = Timestamp(column.name, format=known)
@@ -173,9 +179,10 @@ def _whole_time(column: Texts, form: str) -> Timestamp | None:
     return None
 
 
-def _number(column: Texts, form: str) -> Guess | None:
+def _is_number(column: Column, form: str) -> bool:
+    """Return whether a column has numbers; it may be a category of codes then."""
     if column.numbers is None:
-        return None
+        return False
     summary = column.summary
     low, high = summary["min"], summary["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
@@ -184,20 +191,23 @@ def _number(column: Texts, form: str) -> Guess | None:
     dates = _perhaps_dates(column)
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
-            return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
+            column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
+            return True
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        return _category(column, f"{seen}: {why}{dates}", is_said=is_long or bool(dates))
+        _guess_category(column, f"{seen}: {why}{dates}", is_said=is_long or bool(dates))
+        return True
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
     arguments: Json = {"low": 0} if is_positive else {}
-    seen += ", none below 0" if is_positive else ""
+    seen += ", none below 0" * is_positive
     median, top = summary["quantiles"][50], summary["quantiles"][99]
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    return Guess(column, FEATURE, "Number", arguments, seen + dates, is_said=bool(dates))
+    column.guess(FEATURE, "Number", arguments, seen=seen + dates, is_said=bool(dates))
+    return True
 
 
-def _perhaps_dates(column: Texts) -> str:
+def _perhaps_dates(column: Column) -> str:
     """Return that all values are dates of 1900 to 2099 in digits, and the option for it, or ""."""
     texts = column.present.unique()
     sizes = pc.utf8_length(texts).unique().to_pylist()
@@ -212,44 +222,43 @@ def _perhaps_dates(column: Texts) -> str:
     return ""
 
 
-def _words(column: Texts, num_rows: int) -> Guess:
+def _guess_words(column: Column, num_rows: int) -> None:
+    """Guess a list, a code, a text, an identifier or a category."""
     texts, unique = column.present, column.num_unique
-    if column.is_list:
-        arguments = {"separator": LIST_SEPARATOR}
-        return Guess(column, FEATURE, "Category", arguments, f"lists, such as {_example(column)}")
-    if pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
-        seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        seen += _perhaps_dates(column)
-        return _category(column, seen, is_said=True)
-    words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
+    example = repr(texts[0].as_py())
     is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
+    words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
-    if (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
-        return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
-    if is_unique:
-        seen = f"another value in nearly every row, such as {_example(column)}: an identifier"
-        return Guess(column, IGNORED, seen=seen)
-    is_rare = unique > max(MOST_CODES, len(texts) / 2)
-    return _category(column, _shares(column) + "; few rows of each" * is_rare, is_said=is_rare)
+    if column.is_list:
+        arguments = {"separator": LIST_SEPARATOR}
+        column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
+    elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
+        seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
+        _guess_category(column, seen + _perhaps_dates(column), is_said=True)
+    elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
+        column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
+    elif is_unique:
+        seen = f"another value in nearly every row, such as {example}: an identifier"
+        column.guess(IGNORED, seen=seen)
+    else:
+        is_rare = unique > max(MOST_CODES, len(texts) / 2)
+        seen = _shares(column) + "; few rows of each" * is_rare
+        _guess_category(column, seen, is_said=is_rare)
 
 
-def _category(column: Texts, seen: str, *, is_said: bool) -> Guess:
-    """Return the guess of a category, of many values hashed to about twice as many buckets."""
+def _guess_category(column: Column, seen: str, *, is_said: bool) -> None:
+    """Guess a category, of many values hashed to about twice as many buckets."""
     size = 1_000
     while size < column.num_unique:
         size *= 10
     is_hashed = column.num_unique > MAX_VOCABULARY
     arguments = {"hashed": min(size, 1_000_000)} if is_hashed else {}
-    return Guess(column, FEATURE, "Category", arguments, seen, is_said=is_said)
+    column.guess(FEATURE, "Category", arguments, seen=seen, is_said=is_said)
 
 
-def _example(column: Texts) -> str:
-    return repr(column.present[0].as_py())
-
-
-def _shares(column: Texts) -> str:
+def _shares(column: Column) -> str:
     total = len(column.present)
-    shown = [f"{value} {count / total:.0%}" for value, count in column.ranked[:3]]
+    shown = [f"{value} {column.counts[value] / total:.0%}" for value in column.ranked[:3]]
     more = f", … ({column.num_unique:,} values)" if column.num_unique > len(shown) else ""
     return ", ".join(shown) + more

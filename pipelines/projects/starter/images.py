@@ -9,14 +9,9 @@ from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import (
-    Source,
-    call,
-    fill,
-    literal,
-)
+from pipelines.projects.literals import Source, call, fill, literal
 from pipelines.projects.scripts.record import RecordedScript, record_images
-from pipelines.projects.starter.folder import Start
+from pipelines.projects.starter.folder import Start, workload_source
 from pipelines.projects.starter.labels import BINARY
 from pipelines.projects.starter.pictures import Shape, guess_shape
 from trainer.workloads import Split
@@ -24,19 +19,10 @@ from trainer.workloads import Split
 FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
 LABELS = "; or give the file with the labels of a flat folder: --table labels.csv --label COLUMN"
-SOURCE = '''\
-"""{title}
-
-Written by `trainyard new`. Comments say what was seen.
-"""
-
-{imports}from trainyard import {kinds}
-{model}
-workload = ImageFolder(
+SIZE = """\
     size={size},  # {seen}
     channels={channels},
-{more})
-'''
+"""
 
 
 def start_images(folder: str, *, script: Path | None = None) -> Start:
@@ -65,17 +51,15 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
     label = code.label if code else {}
-    pair = label["values"] if label.get("kind") == BINARY else ()
-    workload = fill(
-        SOURCE,
+    pair = label["values"] if label.get("kind") == "binary" else ()
+    decoded = fill(SIZE, size=literal(tuple(size)), seen=shape.seen, channels=channels)
+    workload = workload_source(
+        "ImageFolder",
         title=f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}.",
-        imports=code and code.imports,
-        kinds="Binary, ImageFolder" if pair else "ImageFolder",
-        model=code and code.adapter,
-        size=literal(tuple(size)),
-        seen=shape.seen,
-        channels=channels,
-        more=_more(code, shape, pair),
+        seen="",
+        kinds=[BINARY] * bool(pair),
+        arguments=[decoded, *_more(code, shape, pair)],
+        script=code,
     )
     share = max(counts.values()) / len(files)
     return Start(
@@ -120,6 +104,4 @@ def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> I
         label = call("Binary", "label", positive=pair[1], names=tuple(pair))
         yield fill("    label={},\n", label)
     if script:
-        yield Source("    model=model,\n")
-        yield script.arguments
         yield Source("    augment_with=None,  # the default shifts images a little\n")

@@ -1,23 +1,20 @@
 """The guess of a label from its column."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
 from components.prepare_examples.tables.values.written import NUMBER_PATTERN
-from pipelines.projects.literals import Source, call
-from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.forms import MOST_ODD
-from pipelines.projects.starter.texts import Texts, rows_text
+from pipelines.projects.starter.column import LABEL, MOST_ODD, Column, rows_text
+from pipelines.projects.starter.reading import Contents
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
-from trainer import Json
 from trainer.errors import did_you_mean
 
-BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
+BINARY, CLASSES, MULTILABEL, REGRESSION = "Binary", "Classes", "Multilabel", "Regression"
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
@@ -33,44 +30,10 @@ NO_COLUMN = (
 )
 
 
-@dataclass(frozen=True)
-class LabelGuess:
-    """Guess of a label.
+def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> Column:
+    """Return the column of the label with its guess.
 
-    Attributes:
-        kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
-        arguments: of the declaration, after the name.
-        thresholds: that make sense, as YAML.
-        is_said: the guess is unusual enough to be said on the terminal.
-    """
-
-    column: Texts
-    kind: str
-    arguments: Json
-    seen: str
-    thresholds: str
-    remark: str
-    is_said: bool = False
-
-    @property
-    def declaration(self) -> Source:
-        """The label's declaration."""
-        kind = self.kind.title()
-        return call(kind, self.column.declared, **self.arguments, **self.column.arguments(kind))
-
-
-def guess_label(
-    contents: Contents,
-    name: str,
-    *,
-    kind: str = "",
-    positive: str = "",
-    spellings: Mapping[str, str] | None = None,
-) -> LabelGuess:
-    """Return the guess of a label.
-
-    `kind` and the positive class of two are guessed if they are "". `spellings` has other texts of
-    values.
+    `kind` and the positive class of two are guessed if they are "".
 
     Raises:
         DataError: there is no such column, it has one value, or it is no label of this kind.
@@ -82,40 +45,50 @@ def guess_label(
     if name in contents.lacks:
         raise DataError(f"{contents.lacks[name]} has no label {name!r}; leave the file out")
     column = contents.of(name)
-    values, facts = column.values, column.facts
+    facts = column.facts
     if type_name := facts.unusable or (facts.length and f"list of {facts.length} numbers"):
         what = "a label is a number, a text or a list of texts"
         raise DataError(f"--label {name}: its type is {type_name}; {what}")
     if column.has_whole_texts:  # 1 and 1.0 are one value
-        values = pc.replace_substring_regex(values, POINT_ZERO, "")
+        column = replace(column, texts=pc.replace_substring_regex(column.texts, POINT_ZERO, ""))
         positive = re.sub(POINT_ZERO, "", positive)
-    for text, plain in (spellings or {}).items():
-        values = pc.if_else(pc.equal(values, text), plain, values)
-    column = replace(column, reading=replace(column.reading, values=values))
     if column.num_unique < 2:  # noqa: PLR2004
-        value = column.ranked[0][0] if column.ranked else "missing"
+        value = next(iter(column.ranked), "missing")
         raise DataError(
             f"--label {name}: it is {value!r} in all rows, so there is nothing to learn"
         )
     if kind in ("", BINARY):
         column = _without_mistakes(column)
-    chosen = kind or (BINARY if positive else _kind(column))
-    makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
-    guess = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
-    seen = guess.seen
-    if spellings:
-        texts = ", ".join(map(repr, spellings))
-        seen += f"; other spellings in some files: {texts}"
-        guess = replace(guess, arguments={**guess.arguments, "spellings": spellings}, is_said=True)
+    kind = kind or (BINARY if positive else _kind(column))
+    if kind == BINARY:
+        _guess_binary(column, positive)
+    else:
+        {CLASSES: _guess_classes, MULTILABEL: _guess_several, REGRESSION: _guess_number}[kind](
+            column
+        )
     if column.perhaps_missing:
-        seen += f"; perhaps missing: {', '.join(map(repr, column.perhaps_missing))}"
-    if num_missing := contents.num_rows - len(column.present) - len(column.reading.odd):
-        without = "without a label" if chosen == MULTILABEL else "without it, left out"
-        seen += f"; {rows_text(num_missing)} {without}"
-    return replace(guess, seen=seen)
+        column.seen += f"; perhaps missing: {', '.join(map(repr, column.perhaps_missing))}"
+    if num_missing := contents.num_rows - len(column.present) - len(column.reading.mistakes):
+        without = "without a label" if kind == MULTILABEL else "without it, left out"
+        column.seen += f"; {rows_text(num_missing)} {without}"
+    return column
 
 
-def _kind(column: Texts) -> str:
+def usual_thresholds(label: Column) -> tuple[str, str]:
+    """Return thresholds that make sense, as YAML, and what a model reaches without learning."""
+    if label.kind == MULTILABEL:
+        return "{auc: 0.7}", "chance: auc 0.5"
+    if label.kind == REGRESSION:
+        deviation = label.summary["std"]
+        remark = f"always the mean: rmse {deviation:.4g}, r2 0"
+        return f"{{rmse: {{at_most: {0.8 * deviation:.3g}}}}}", remark
+    accuracy = f"accuracy {label.counts[label.ranked[0]] / len(label.present):.3f}"
+    if label.kind == BINARY:
+        return "{auc: 0.7}", f"always the more frequent class: {accuracy}, auc 0.5"
+    return "{accuracy: 0.8}", f"always the most frequent class: {accuracy}"
+
+
+def _kind(column: Column) -> str:
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY
     if column.numbers is not None:
@@ -123,35 +96,37 @@ def _kind(column: Texts) -> str:
     if column.is_list:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
-        texts = (text for text, _ in column.ranked if not re.fullmatch(NUMBER_PATTERN, text))
+        texts = (text for text in column.ranked if not re.fullmatch(NUMBER_PATTERN, text))
         raise DataError(
             f"--label {column.name}: {column.num_unique:,} texts, such as"
-            f" {next(texts, column.ranked[0][0])!r}, are neither classes nor numbers in one form;"
+            f" {next(texts, column.ranked[0])!r}, are neither classes nor numbers in one form;"
             " correct them, or choose another column"
         )
     return CLASSES
 
 
-def _without_mistakes(column: Texts) -> Texts:
-    values = [value for value, count in column.ranked if count > 1]
-    once = [value for value, count in column.ranked if count == 1]
+def _without_mistakes(column: Column) -> Column:
+    """Return a column of two values without others that occur once."""
+    values = [value for value in column.ranked if column.counts[value] > 1]
+    once = column.ranked[len(values) :]
     if len(values) != 2 or len(once) > max(1, MOST_ODD * len(column.present)):  # noqa: PLR2004
         return column
-    mistake = f"is neither {values[0]!r} nor {values[1]!r}"
-    return replace(column, reading=column.reading.without(once, mistake))
+    mistakes = dict.fromkeys(once, f"is neither {values[0]!r} nor {values[1]!r}")
+    reading = replace(column.reading, mistakes={**column.reading.mistakes, **mistakes})
+    return replace(column, readings=[reading])
 
 
-def _values(column: Texts, texts: Sequence[str]) -> tuple[str | int, ...]:
+def values_of(column: Column, texts: Sequence[str]) -> tuple[str | int, ...]:
     """Return values of a label: whole numbers, or texts."""
     return tuple(int(float(text)) if column.has_whole_texts else text for text in texts)
 
 
-def _binary(column: Texts, positive: str) -> LabelGuess:
-    counts = dict(column.ranked)
-    values = [*counts]
+def _guess_binary(column: Column, positive: str) -> None:
+    values = column.ranked
     if positive and positive not in values:
         raise DataError(f"--positive {positive}: {column.name} has {', '.join(values[:10])}")
     if len(values) > 2:  # noqa: PLR2004
+        counts = {value: column.counts[value] for value in values}
         raise DataError(
             f"--label {column.name}: it has {len(values)} values, and a binary label two:"
             f" {ranked_values(counts)}; correct the files, or choose --kind classes"
@@ -159,67 +134,43 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     known = [value for value in values if value.lower() in POSITIVE]
     known = known if known != ["1"] or {"0", "-1"} & {*values} else []  # not of 1 and 2
     chosen = positive or (known[0] if len(known) == 1 else values[-1])
-    share = counts[chosen] / len(column.present)
-    named = _values(column, sorted(values, key=chosen.__eq__))
     is_guessed = not positive and len(known) != 1
     why = "; positive is guessed, the rarer one; to change it, give --positive" * is_guessed
-    return LabelGuess(
-        column,
+    named = values_of(column, sorted(values, key=chosen.__eq__))
+    column.guess(
+        LABEL,
         BINARY,
         {"positive": named[1], "names": tuple(map(str, named))},
-        f"{chosen} in {share:.1%} of the rows{why}",
-        "{auc: 0.7}",
-        f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
+        seen=f"{chosen} in {column.counts[chosen] / len(column.present):.1%} of the rows{why}",
         is_said=is_guessed,
     )
 
 
-def _classes(column: Texts) -> LabelGuess:
-    is_whole = column.has_whole_texts
-    values = sorted((value for value, _ in column.ranked), key=float if is_whole else None)
-    is_listed = len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE
-    most, count = column.ranked[0]
-    share = count / len(column.present)
+def _guess_classes(column: Column) -> None:
+    is_whole, most = column.has_whole_texts, column.ranked[0]
+    values = sorted(column.ranked, key=float if is_whole else None)
+    is_listed = len(values) <= MOST_CLASSES or column.counts[column.ranked[-1]] < RARE
+    share = column.counts[most] / len(column.present)
     is_said = is_whole and len(values) > 2  # noqa: PLR2004
     why = "; few whole numbers are read as classes; if they are amounts, give --kind regression"
-    return LabelGuess(
-        column,
-        CLASSES,
-        {"values": _values(column, values)} if is_listed else {},
-        f"{len(values)} classes; the most frequent is {most} ({share:.1%}){why * is_said}",
-        "{accuracy: 0.8}",
-        f"always the most frequent class: accuracy {share:.3f}",
-        is_said=is_said,
-    )
+    seen = f"{len(values)} classes; the most frequent is {most} ({share:.1%}){why * is_said}"
+    arguments = {"values": values_of(column, values)} if is_listed else {}
+    column.guess(LABEL, CLASSES, arguments, seen=seen, is_said=is_said)
 
 
-def with_classes(guess: LabelGuess, column: Texts, values: Sequence[str]) -> LabelGuess:
-    """Return the guess of classes with their values in another order."""
-    return replace(guess, arguments={"values": _values(column, values)})
-
-
-def _several(column: Texts) -> LabelGuess:
+def _guess_several(column: Column) -> None:
     texts = "\n".join(column.present.to_pylist())
     separator = max((LIST_SEPARATOR, ";", ","), key=texts.count)
     num_labels = len({*map(str.strip, texts.replace(separator, "\n").split("\n"))})
     seen = f"lists of {num_labels} labels"
-    return LabelGuess(
-        column, MULTILABEL, {"separator": separator}, seen, "{auc: 0.7}", "chance: auc 0.5"
-    )
+    column.guess(LABEL, MULTILABEL, {"separator": separator}, seen=seen)
 
 
-def _number(column: Texts) -> LabelGuess:
+def _guess_number(column: Column) -> None:
     if column.numbers is None:
         raise DataError(
-            f"--label {column.name}: {column.ranked[0][0]!r} is not a number, as a regression"
+            f"--label {column.name}: {column.ranked[0]!r} is not a number, as a regression"
             " needs; choose --kind classes, or another column"
         )
-    summary = column.summary
-    return LabelGuess(
-        column,
-        REGRESSION,
-        {},
-        f"{summary['min']:g} to {summary['max']:g}, mean {summary['mean']:.4g}",
-        f"{{rmse: {{at_most: {0.8 * summary['std']:.3g}}}}}",
-        f"always the mean: rmse {summary['std']:.4g}, r2 0",
-    )
+    low, high, mean = (column.summary[name] for name in ("min", "max", "mean"))
+    column.guess(LABEL, REGRESSION, seen=f"{low:g} to {high:g}, mean {mean:.4g}")

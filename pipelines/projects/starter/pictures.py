@@ -2,10 +2,9 @@
 
 import contextlib
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -13,8 +12,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from pipelines.projects.literals import quoted
-from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.texts import FEATURE, GROUP, KEY, Guess, Texts, rows_text
+from pipelines.projects.starter.column import FEATURE, KEY, Column, rows_text
 from trainer import Json
 from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.encoding.image_files import (
@@ -26,7 +24,7 @@ from trainer.workloads.encoding.image_files import (
 )
 from trainer.workloads.encoding.images import as_png
 
-LEAST_SHARE = 0.5  # of a column's values that are names of pictures
+MOST_MISSING = PrepareOptions().max_quarantine  # of the rows
 MAX_OPENED = 300
 LARGEST = 96  # pixels: images of one size up to it are not resized
 DEFAULT_SIZE = (64, 64)
@@ -60,121 +58,103 @@ class Shape:
 
 @dataclass(frozen=True)
 class PictureColumn:
-    """The column that names the pictures.
+    """The column that names the pictures, which is a feature and the key.
 
     Attributes:
-        paths: the picture of each row, None for a row without one.
-        num_contradicting: rows whose picture another row has with other values.
+        files: the file of each name.
     """
 
-    column: Texts
+    column: Column
     pictures: Pictures
-    paths: Sequence[str | None]
-    num_contradicting: int
+    files: Mapping[str, str]
     shape: Shape
 
-    @cached_property
-    def guesses(self) -> list[Guess]:
-        """The column as a feature, and as what decides the split."""
-        form = self.shape.form
+    @property
+    def columns(self) -> list[Column]:
+        """The column in both roles."""
+        form, image = self.shape.form, self.column
         arguments: Json = {"size": form.size, "channels": form.channels}
         arguments |= {"white": form.white} if form.white else {}
-        image = Guess(self.column, FEATURE, "Image", arguments, self.shape.seen)
-        if self.num_contradicting <= _most_bad(len(self.paths)):
-            return [image, Guess(self.column, KEY, seen="a row for each picture")]
-        seen = f"{self.num_contradicting:,} of {len(self.paths):,} rows share pictures"
-        return [image, Guess(self.column, GROUP, seen=seen)]
+        image.guess(FEATURE, "Image", arguments, seen=self.shape.seen)
+        return [image, replace(image, role=KEY, kind="", seen="a row for each picture")]
 
     def notes(self) -> Iterator[str]:
         """Yield the guess, and what is left out."""
-        num_rows, num_missing = len(self.paths), self.paths.count(None)
-        name = self.column.name
+        column, names = self.column, self.column.present.to_pylist()
+        paths = [self.files[name] for name in names if name in self.files]
+        num_rows = len(column.texts)
         yield (
-            f"{name}: the names of the pictures, since {num_rows - num_missing:,} of"
-            f" {num_rows:,} values are names of files; read as {self.guesses[0].declaration}:"
-            f" {self.shape.seen}; change column or size in workload.py if that is wrong"
+            f"{column.name}: the names of the pictures, since {len(paths):,} of {num_rows:,} values"
+            f" are names of files; read as {column.declaration}: {self.shape.seen}; change column"
+            " or size in workload.py if that is wrong"
         )
         yield from self.shape.notes()
-        if num_missing:
-            shown = f"{rows_text(num_missing)}, such as {self.missing}"
-            yield f"{name}: without a picture: {shown}; left out"
-        if self.guesses[1].role == GROUP:
-            yield f"{name}: {self.guesses[1].seen}; all rows of a picture are in the same split"
-        elif self.num_contradicting:
+        if num_missing := num_rows - len(paths):
+            shown = f"{rows_text(num_missing)}, such as {_without_file(column, self.files)}"
+            yield f"{column.name}: without a picture: {shown}; left out"
+        if again := [path for path, count in Counter(paths).items() if count > 1]:
             yield (
-                f"{name}: {self.num_contradicting:,} rows have a picture that another row has with"
-                " other values; they are left out: correct the table, or write"
-                f" group_by=[{quoted(self.guesses[0].name)}] instead of key if a picture may have"
+                f"{column.name}: pictures with several rows: {len(again):,}, such as {again[0]};"
+                " equal rows count once, and others are left out: correct the table, or write"
+                f" group_by=[{quoted(column.declared)}] instead of key if a picture may have"
                 " several rows"
             )
-        named = {path for path in self.paths if path}
-        yield from PictureRows(unused=unused_files(self.pictures, named)).words()
+        yield from PictureRows(unused=unused_files(self.pictures, paths)).words()
 
-    @property
-    def missing(self) -> str:
-        """The first row without a picture."""
-        at = self.paths.index(None)
-        return f"{self.column.values[at].as_py()!r} in row {at + 1:,}"
-
-    def instances(self) -> Iterator[tuple[int, Json]]:
-        """Yield the rows with a picture, and the picture as a request has it."""
-        form = self.shape.form
-        for row, path in enumerate(self.paths):
-            with contextlib.suppress(ValueError):  # it is damaged
-                if path:
-                    pixels = decode_image(Path(path).read_bytes(), form)
-                    yield row, {self.column.name: as_png(pixels.reshape(form.shape))}
+    def instance(self, row: int) -> Json | None:
+        """Return the picture of a row as a request has it; None if it is missing or damaged."""
+        form, path = self.shape.form, self.files.get(self.column.values[row].as_py())
+        with contextlib.suppress(ValueError):  # it is damaged
+            if path:
+                pixels = decode_image(Path(path).read_bytes(), form)
+                return {self.column.name: as_png(pixels.reshape(form.shape))}
+        return None
 
 
 def find_picture_column(
-    contents: Contents, label: str, folder: str, tables: Sequence[str]
+    columns: Sequence[Column], folder: str, tables: Sequence[str]
 ) -> PictureColumn:
-    """Return the column of which most values are names of pictures in a folder.
+    """Return the column whose values are names of pictures in a folder, but for a few.
 
     Raises:
-        DataError: there is none, or too many rows name no picture.
+        DataError: there is none; names the column with the most.
     """
     pictures = find_table_files([*tables, folder], has_pictures=True).pictures
     assert pictures is not None
-    columns = [column for column in contents.columns if column.name != label]
-    paths = {column.name: _paths_of(column, pictures) for column in columns}
-    best = min(columns, key=lambda column: paths[column.name].count(None), default=None)
-    if best is None or paths[best.name].count(None) > LEAST_SHARE * contents.num_rows:
-        shown = [f"{own.name} (such as {own.ranked[0][0]!r})" for own in columns if own.ranked]
+    best: Column | None = None
+    files, least = dict[str, str](), 0
+    for column in columns:
+        own = _files_of(column, pictures)
+        num_named = sum(column.counts[name] for name in own)
+        if num_named > least:
+            best, files, least = column, own, num_named
+    if best is None or least < (1 - MOST_MISSING) * len(best.texts):
+        names = ", ".join(column.name for column in columns)
+        near = ""
+        if best:
+            missing = _without_file(best, files)
+            near = f"; {best.name} has most, but {missing} is none: add them, or remove such rows"
         raise DataError(
             f"no column of {tables[0]} has the names of the pictures in {folder}, such as"
-            f" {Path(pictures.paths[0]).name}; its columns are {', '.join(shown) or label}"
+            f" {Path(pictures.paths[0]).name}; its columns are {names}{near}"
         )
-    own = paths[best.name]
-    shape = guess_shape([Path(path) for path in dict.fromkeys(own) if path])
-    picture = PictureColumn(best, pictures, own, _num_contradicting(contents, best, own), shape)
-    if own.count(None) > _most_bad(contents.num_rows):
-        raise DataError(
-            f"{own.count(None):,} of {contents.num_rows:,} rows of {tables[0]} name no picture in"
-            f" {folder}, such as {picture.missing}; add the pictures, or remove these rows"
-        )
-    return picture
+    shape = guess_shape([Path(path) for path in dict.fromkeys(files.values())])
+    return PictureColumn(best, pictures, files, shape)
 
 
-def _most_bad(num_rows: int) -> float:
-    return PrepareOptions().max_quarantine * num_rows
-
-
-def _paths_of(column: Texts, pictures: Pictures) -> list[str | None]:
-    by_name: dict[str | None, str | None] = {None: None}
-    for name in column.present.unique().to_pylist():
+def _files_of(column: Column, pictures: Pictures) -> dict[str, str]:
+    files = {}
+    for name in column.counts:
         with contextlib.suppress(LookupError):
-            by_name[name] = pictures.find(name)
-    return [by_name.get(name) for name in column.values.to_pylist()]
+            files[name] = pictures.find(name)
+    return files
 
 
-def _num_contradicting(contents: Contents, column: Texts, paths: Sequence[str | None]) -> int:
-    """Return the number of rows with a picture that another row has with other values."""
-    others = [other.values.to_pylist() for other in contents.columns if other is not column]
-    rows: Mapping[str | None, list[tuple[str | None, ...]]] = defaultdict(list)
-    for path, values in zip(paths, zip(*others, strict=True), strict=True):
-        rows[path].append(values)
-    return sum(len(same) for path, same in rows.items() if path and len({*same}) > 1)
+def _without_file(column: Column, files: Mapping[str, str]) -> str:
+    """Return the first name that is none of a file, with its row."""
+    names = column.texts.to_pylist()
+    at = next(at for at, name in enumerate(names) if name not in files)
+    return f"{names[at]!r} in row {at + 1:,}"
 
 
 def guess_shape(paths: Sequence[Path]) -> Shape:

@@ -1,20 +1,13 @@
 """The features and the label of a table as a script that was run uses them."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.scripts.record import RecordedScript, record_table
-from pipelines.projects.starter.columns import Contents
-from pipelines.projects.starter.labels import (
-    BINARY,
-    CLASSES,
-    LabelGuess,
-    guess_label,
-    with_classes,
-)
-from pipelines.projects.starter.texts import FEATURE, IGNORED, Guess, Texts
+from pipelines.projects.starter.column import FEATURE, IGNORED, Column
+from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, values_of
+from pipelines.projects.starter.reading import Contents
 
 
 def record(script: Path, contents: Contents, *, label: str, kind: str) -> RecordedScript:
@@ -36,45 +29,44 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
     return record_table(script, columns, told, label=label, kind=kind)
 
 
-def as_used(guess: Guess, script: RecordedScript | None) -> Guess:
-    """Return the guess of a column as a model of raw values gets it: as it is, or not at all."""
-    if script is None:
-        return guess
-    used = {column["name"]: column for column in script.columns}
-    if column := used.get(guess.name):
-        is_text = column["is_text"]
-        kind = "Number" if not is_text else "Text" if guess.kind == "Text" else "Category"
-        is_required = not is_text and not column["is_filled"]
+def guess_as_used(column: Column, script: RecordedScript) -> None:
+    """Change the guess of a column to what a model of raw values gets: the column, or nothing."""
+    used = {used["name"]: used for used in script.columns}
+    if own := used.get(column.declared):
+        is_text = own["is_text"]
+        kind = "Number" if not is_text else "Text" if column.kind == "Text" else "Category"
+        is_required = not is_text and not own["is_filled"]
         arguments = {"is_required": True} if is_required else {}
-        return replace(guess, role=FEATURE, kind=kind, arguments=arguments, is_said=False)
-    is_left_out = guess.role == FEATURE
-    seen = f"{script.path.name} does not use it; {guess.seen}" if is_left_out else guess.seen
-    return replace(guess, role=IGNORED if is_left_out else guess.role, seen=seen)
+        column.guess(FEATURE, kind, arguments, seen=column.seen)
+    elif column.role == FEATURE:
+        column.role = IGNORED
+        column.seen = f"{script.path.name} does not use it; {column.seen}"
 
 
-def label_of(
-    recorded: RecordedScript, contents: Contents, column: Texts, *, positive: str
-) -> LabelGuess:
+def label_of(recorded: RecordedScript, contents: Contents, name: str, *, positive: str) -> Column:
     """Return the label that a script trains on, with its classes in the script's order.
 
     Raises:
         DataError: `positive`, an option of the command, is not the script's.
     """
-    label = recorded.label
+    label, column = recorded.label, contents.of(name)
+    kind = label["kind"].title()
     texts = [_text_of(value, column) for value in label.get("values", ())]
-    own_kind, own_positive = label["kind"], texts[1] if label["kind"] == BINARY else ""
+    own_positive = texts[1] if kind == BINARY else ""
     if positive not in ("", own_positive):
         raise DataError(
             f"--positive {positive}: {recorded.path.name} trains with {own_positive or 'none'};"
             " omit it, or change the script"
         )
-    guess = guess_label(contents, column.name, kind=own_kind, positive=own_positive)
-    guess = with_classes(guess, column, texts) if own_kind == CLASSES else guess
-    return replace(guess, is_said=False)
+    target = guess_label(contents, name, kind=kind, positive=own_positive)
+    if kind == CLASSES:
+        target.arguments = {"values": values_of(column, texts)}
+    target.is_said = False
+    return target
 
 
-def _text_of(value: Any, column: Texts) -> str:
-    form = column.reading.numbers
+def _text_of(value: Any, column: Column) -> str:
+    form = column.written
     if form is None or isinstance(value, str):
         return str(value)
-    return next(text for text, _ in column.ranked if form.number_of(text) == value)
+    return next(text for text in column.ranked if form.number_of(text) == value)

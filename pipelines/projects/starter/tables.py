@@ -1,38 +1,25 @@
 """workload.py for a table: guesses of its features and label."""
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import (
-    Source,
-    comment,
-    fill,
-    literal,
-    quoted,
-)
+from pipelines.projects.leaks import codes_of, find_leaks
+from pipelines.projects.literals import Source, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
-from pipelines.projects.starter.columns import Contents, read_columns
-from pipelines.projects.starter.folder import Start, check_number
-from pipelines.projects.starter.guesses import guess_column
-from pipelines.projects.starter.labels import LabelGuess, guess_label
-from pipelines.projects.starter.leaks import leaks_of
+from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, Column
+from pipelines.projects.starter.folder import Start, check_number, workload_source
+from pipelines.projects.starter.guesses import guess_feature
+from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, usual_thresholds
 from pipelines.projects.starter.notes import notes_of, shared
 from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
-from pipelines.projects.starter.recorded_table import as_used, label_of, record
-from pipelines.projects.starter.splits import (
-    SplitGuess,
-    guess_split,
-    spellings_of,
-    split_of_files,
-)
-from pipelines.projects.starter.texts import FEATURE, GROUP, IGNORED, KEY, Guess
+from pipelines.projects.starter.reading import Contents, read_columns
+from pipelines.projects.starter.recorded_table import guess_as_used, label_of, record
+from pipelines.projects.starter.splits import check_classes, notes_on_split, split_of_files
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 from trainer.workloads.declarations.names import declared_names
@@ -42,19 +29,6 @@ LINE = 100
 BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
 LARGE_BATCH = 512
 MOST_SHOWN = 5
-SOURCE = '''\
-"""{title}
-
-Written by `trainyard new` from {rows} {num_rows:,} rows. Comments say what was seen.
-{remark}"""
-
-{imports}from trainyard import {kinds}
-{adapter}
-workload = Table(
-    features=[
-{features}    ],
-{arguments})
-'''
 
 
 def start_table(
@@ -82,67 +56,96 @@ def start_table(
     code = record(script, contents, label=label, kind=kind) if script else None
     declared = {column.declared: column.name for column in contents.columns}
     [label] = declared_names([code.label_column if code else label], contents.names, declared)
-    files = split_of_files(patterns) if len(patterns) == len(paths) else {}
+    files = split_of_files(patterns) if len(patterns) == len(paths) and not code else {}
     if code:
-        target = label_of(code, contents, contents.of(label), positive=positive)
+        target = label_of(code, contents, label, positive=positive)
     else:
-        spellings = spellings_of(contents, label, files)
-        target = guess_label(contents, label, kind=kind, positive=positive, spellings=spellings)
-    picture = find_picture_column(contents, label, images, paths) if images else None
-    guesses = _guesses(contents, label, picture, code)
-    if not any(guess.role == FEATURE for guess in guesses):
-        seen = "".join(f"; {guess.column.name}: {guess.seen}" for guess in guesses)
+        target = guess_label(contents, label, kind=kind.title(), positive=positive)
+    if files and target.kind in (BINARY, CLASSES):
+        check_classes(contents, target, files)
+    columns = [column for column in contents.columns if column.name != label]
+    picture = find_picture_column(columns, images, paths) if images else None
+    if picture:
+        columns.remove(picture.column)
+    guessed = [*(picture.columns if picture else ()), *columns]
+    _guess_roles(guessed, columns, contents.num_rows, code)
+    features = [column for column in guessed if column.role == FEATURE]
+    if not features:
+        seen = "".join(f"; {column.name}: {column.seen}" for column in columns)
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from{seen}"
         )
-    beside = [guess for guess in guesses if not picture or guess.column is not picture.column]
-    leaks = leaks_of(beside, target)
-    split = SplitGuess() if code else guess_split(contents, guesses, target, files)
+    leaks = _leaks_of([column for column in features if column.kind != "Image"], target)
+    thresholds, remark = usual_thresholds(target)
+    batch = next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
     return Start(
-        workload=_source(contents, guesses, target, leaks, script=code, header=header),
+        workload=_source(contents, guessed, target, leaks, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
-        splits={} if code else files,
-        split=split.line,
+        splits=files,
         num_examples=contents.num_rows,
-        thresholds=target.thresholds,
-        remark=target.remark,
-        instances=_instances(guesses, picture),
+        thresholds=thresholds,
+        remark=remark,
+        instances=_instances(features, picture),
         code=code.files if code else {},
-        train=code.train if code else {} if picture else {"batch_size": _batch_size(contents)},
+        train=code.train if code else {} if picture else {"batch_size": batch},
         num_dropped=sum(code.dropped.values()) if code else 0,
         notes=(
             *(code.notes if code else ()),
-            *(_on_required(guesses, code) if code else ()),
-            *shared((guess, leaks[guess.name]) for guess in beside if guess.name in leaks),
+            *(_on_required(features, code) if code else ()),
+            *shared(
+                (column, leaks[column.declared]) for column in features if column.declared in leaks
+            ),
             *(picture.notes() if picture else ()),
-            *split.notes,
-            *notes_of(contents, beside, target),
+            *(notes_on_split(contents, features, files) if not code else ()),
+            *notes_of(contents, [target, *columns]),
         ),
     )
 
 
-def _guesses(
-    contents: Contents, label: str, picture: PictureColumn | None, script: RecordedScript | None
-) -> list[Guess]:
-    named = picture.column.name if picture else label
-    columns = [column for column in contents.columns if column.name not in (label, named)]
-    guesses = list(picture.guesses if picture else ())
-    guesses += [guess_column(column, contents.num_rows) for column in columns]
-    # One column decides about the split: that of the pictures, whose rows must not be in two.
-    deciding = [guess for guess in guesses if guess.role in (KEY, GROUP)]
-    deciding.sort(key=lambda guess: (guess.column.name != named, guess.role != KEY))
-    guesses = [replace(own, role=IGNORED) if own in deciding[1:] else own for own in guesses]
-    if not any(guess.role == FEATURE for guess in guesses):  # x of a curve, perhaps
-        guesses = [replace(g, role=FEATURE, is_said=True) if g.kind else g for g in guesses]
-    return [as_used(guess, script) for guess in guesses]
+def _guess_roles(
+    guessed: Sequence[Column],
+    columns: Sequence[Column],
+    num_rows: int,
+    script: RecordedScript | None,
+) -> None:
+    """Guess the roles of columns; one decides about the split: pictures, a key, or a group."""
+    for column in columns:
+        guess_feature(column, num_rows)
+    deciding = [column for role in (KEY, GROUP) for column in guessed if column.role == role]
+    for column in deciding[1:]:
+        column.role = IGNORED
+    if not any(column.role == FEATURE for column in guessed):  # x of a curve, perhaps
+        for column in columns:
+            if column.kind:
+                column.role, column.is_said = FEATURE, True
+    if script:
+        for column in columns:
+            guess_as_used(column, script)
 
 
-def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[str]:
+def _leaks_of(features: Sequence[Column], label: Column) -> dict[str, str]:
+    """Return a warning by the name of each feature that tells the label, alone or with others."""
+    has_classes = label.kind in (BINARY, CLASSES)
+    codes = {column.declared: codes_of(column.values) for column in features}
+    numbers = {
+        column.declared: codes[column.declared]
+        if column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
+        else column.per_row
+        for column in features
+    }
+    values = codes_of(label.values) if has_classes else label.per_row
+    both = {name: (codes[name], numbers[name]) for name in codes}
+    after = "remove it if it is known only afterwards"
+    words = find_leaks(both, values, has_classes=has_classes)
+    return {name: f"tells {label.name} {words[name]}: {after}" for name in words}
+
+
+def _on_required(features: Sequence[Column], script: RecordedScript) -> Iterator[str]:
     """Yield which numbers are required, since the script has no value for a missing one."""
     names = [
-        guess.column.name
-        for guess in guesses
-        if "is_required" in guess.arguments and guess.name not in script.dropped
+        column.name
+        for column in features
+        if "is_required" in column.arguments and column.declared not in script.dropped
     ]
     if names:
         yield (
@@ -152,62 +155,53 @@ def _on_required(guesses: Sequence[Guess], script: RecordedScript) -> Iterator[s
         )
 
 
-def _batch_size(contents: Contents) -> int:
-    """Return the size of batches; the default model's recipe says how many steps there are."""
-    return next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
-
-
 def _source(
     contents: Contents,
-    guesses: Sequence[Guess],
-    label: LabelGuess,
+    columns: Sequence[Column],
+    label: Column,
     leaks: Mapping[str, str],
     *,
     script: RecordedScript | None,
     header: Sequence[str],
 ) -> Source:
-    features = [guess for guess in guesses if guess.role == FEATURE]
-    kinds = {guess.kind for guess in features} | {"Table", label.kind.title()}
-    declared: list[Source] = []
-    for guess in features:
-        name = guess.column.name * guess.column.needs_alias
-        note = "; ".join(filter(None, [name, guess.seen, leaks.get(guess.name, "")]))
-        declared += _with_comment(fill("        {},", guess.declaration), note)
-    lines = _with_comment(fill("    label={},", label.declaration), label.seen)
-    ignored: list[Source] = []
-    for guess in guesses:
-        name = quoted(guess.name)
-        if guess.role == KEY:
-            lines += _with_comment(fill("    key={},", name), guess.seen)
-        elif guess.role == GROUP:
-            seen = f"{guess.seen}, all in the same split"
-            lines += _with_comment(fill("    group_by=[{}],", name), seen)
-        elif guess.role == IGNORED:
-            pattern = re.sub(r"([*?[])", r"[\1]", guess.column.name)
-            ignored += _with_comment(fill("        {},", quoted(pattern)), guess.seen)
-    lines += ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]
-    used = {guess.column.name: guess.column for guess in guesses if guess.role != IGNORED}
-    aliases = [
-        fill("        {}: {},\n", quoted(column.name), quoted(column.declared))
-        for column in (label.column, *used.values())
-        if column.needs_alias
+    features = [column for column in columns if column.role == FEATURE]
+    lines = [Source("    features=[\n")]
+    for column in features:
+        name = column.name * column.needs_alias
+        note = "; ".join(filter(None, [name, column.seen, leaks.get(column.declared, "")]))
+        lines += _with_comment(fill("        {},", column.declaration), note)
+    lines += [
+        Source("    ],\n"),
+        *_with_comment(fill("    label={},", label.declaration), label.seen),
     ]
-    lines += aliases and [Source("    aliases={\n"), *aliases, Source("    },\n")]
+    ignored: list[Source] = []
+    for column in columns:
+        name = quoted(column.declared)
+        if column.role == KEY:
+            lines += _with_comment(fill("    key={},", name), column.seen)
+        elif column.role == GROUP:
+            seen = f"{column.seen}, all in the same split"
+            lines += _with_comment(fill("    group_by=[{}],", name), seen)
+        elif column.role == IGNORED:
+            pattern = re.sub(r"([*?[])", r"[\1]", column.name)
+            ignored += _with_comment(fill("        {},", quoted(pattern)), column.seen)
+    aliases = {
+        column.name: column.declared
+        for column in (label, *columns)
+        if column.role != IGNORED and column.needs_alias
+    }
+    pairs = [fill("        {}: {},\n", *map(quoted, pair)) for pair in aliases.items()]
+    lines += ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]
+    lines += pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]
     if header:
         lines.append(fill("    header={},\n", literal([*header])))
-    if script:
-        lines.append(fill("    model=model,\n{}", script.arguments))
-    return fill(
-        SOURCE,
-        title=f"{label.column.name} from {len(features)} feature{'s' * (len(features) > 1)}.",
-        rows="all" if contents.is_whole else "the first",
-        num_rows=contents.num_rows,
-        remark=script and script.remark,
-        imports=script and script.imports,
-        kinds=", ".join(sorted(kinds)),
-        adapter=script and script.adapter,
-        features=declared,
+    return workload_source(
+        "Table",
+        title=f"{label.name} from {len(features)} feature{'s' * (len(features) > 1)}.",
+        seen=f" from {'all' if contents.is_whole else 'the first'} {contents.num_rows:,} rows",
+        kinds=[label.kind, *(column.kind for column in features)],
         arguments=lines,
+        script=script,
     )
 
 
@@ -222,26 +216,28 @@ def _with_comment(line: Source, text: str) -> list[Source]:
     return [fill("{:>{}} {}\n{}\n", "#", indent + 1, cut, line)]
 
 
-def _instances(guesses: Sequence[Guess], picture: PictureColumn | None) -> list[Json]:
-    features = [guess for guess in guesses if guess.role == FEATURE and guess.kind != "Image"]
-    required = [guess for guess in features if "is_required" in guess.arguments]
+def _instances(features: Sequence[Column], picture: PictureColumn | None) -> list[Json]:
+    own = [column for column in features if column.kind != "Image"]
     instances: list[Json] = []
-    rows = picture.instances() if picture else ((row, {}) for row in itertools.count())
-    for row, instance in itertools.islice(rows, len(guesses[0].column.values)):
-        own = {g.column.name: _plain(g, row) for g in features if g.column.values[row].is_valid}
-        if all(guess.column.name in own for guess in required):
-            instances.append({**instance, **own})
+    for row in range(len(features[0].texts)):
+        present = {
+            column.name: _plain(column, row) for column in own if column.values[row].is_valid
+        }
+        is_whole = all(c.name in present for c in own if "is_required" in c.arguments)
+        images = picture.instance(row) if picture else {}
+        if is_whole and images is not None:
+            instances.append({**images, **present})
         if len(instances) == NUM_INSTANCES:
             break
     return instances
 
 
-def _plain(guess: Guess, row: int) -> Any:
+def _plain(column: Column, row: int) -> Any:
     """Return a value as a request has it."""
-    text = guess.column.values[row].as_py()
-    if guess.column.facts.length or "separator" in guess.arguments:
+    text = column.values[row].as_py()
+    if column.facts.length or "separator" in column.arguments:
         items = [item.strip() for item in text.split(LIST_SEPARATOR)]
-        return items if guess.kind == "Category" else [float(item) for item in items]
-    is_number = guess.kind == "Number" or guess.seen.startswith("Unix ")
-    number = guess.column.per_row[row]
+        return items if column.kind == "Category" else [float(item) for item in items]
+    is_number = column.kind == "Number" or column.seen.startswith("Unix ")
+    number = column.per_row[row]
     return text if not is_number else int(number) if number.is_integer() else float(number)

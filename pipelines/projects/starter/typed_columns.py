@@ -13,12 +13,12 @@ from trainer.workloads.declarations.written import Written
 LIST_SEPARATOR = "|"
 UNEVEN = "list of numbers, of which some are missing or longer than others"
 NUMBER, TIME, LIST = "number", "time", "list"
-NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-KINDS = {
-    NUMBER: lambda kind: any(test(kind) for test in NUMBER_TYPES),
-    TIME: lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
-    LIST: is_list_type,
+TESTS = {
+    NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    TIME: (pa.types.is_timestamp, pa.types.is_date),
+    LIST: (is_list_type,),
 }
+NO_FEATURE = (pa.types.is_nested, pa.types.is_duration, pa.types.is_time)
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,23 @@ class TypeFacts:
 def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
     """Return the facts about the values of a column, in parts of perhaps different types."""
     present = [chunk for chunk in map(decoded, chunks) if chunk.null_count < len(chunk)]
-    kinds = [kind for kind, test in KINDS.items() if all(test(array.type) for array in present)]
-    kind = kinds[0] if present and kinds else ""
+    kinds = [
+        kind
+        for kind, tests in TESTS.items()
+        if present and all(any(test(array.type) for test in tests) for array in present)
+    ]
     unusable = next((str(array.type) for array in present if not _is_usable(array)), "")
+    length = 0
+    if kinds == [LIST] and not unusable:
+        sizes = {size for array in present for size in pc.list_value_length(array).to_pylist()}
+        items = pa.concat_arrays([decoded(array.flatten()).cast(pa.string()) for array in present])
+        if len(sizes - {0, None}) == 1 and not numbers_of(items, Written()).null_count:
+            [length] = sizes - {0, None}
+        elif pa.types.is_floating(present[0].type.value_type):
+            unusable = UNEVEN
     floats = [array for array in present if pa.types.is_floating(array.type)]
-    length = _length(present) if kind == LIST and not unusable else 0
-    if kind == LIST and not length and pa.types.is_floating(present[0].type.value_type):
-        unusable = unusable or UNEVEN
     infinite = sum(pc.sum(pc.is_inf(array)).as_py() or 0 for array in floats)
-    return TypeFacts(kind=kind, unusable=unusable, length=length, num_infinite=infinite)
+    return TypeFacts("".join(kinds), unusable, length, infinite)
 
 
 def texts_of(column: pa.Array) -> pa.Array:
@@ -62,8 +70,7 @@ def texts_of(column: pa.Array) -> pa.Array:
         return pa.array([LIST_SEPARATOR.join(row) or None for row in rows], pa.string())
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_finite(column), column, None)
-    texts = column.cast(pa.string())
-    return pc.if_else(pc.equal(texts, ""), None, texts)
+    return column.cast(pa.string())
 
 
 def _is_usable(column: pa.Array) -> bool:
@@ -71,18 +78,10 @@ def _is_usable(column: pa.Array) -> bool:
     kind = column.type
     if is_list_type(kind):
         return not pa.types.is_nested(kind.value_type) and _is_usable(column.flatten())
-    if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind):
+    if any(test(kind) for test in NO_FEATURE):
         return False
     try:
         column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
-
-
-def _length(lists: Sequence[pa.Array]) -> int:
-    """Return the length of all lists if it is the same and they hold numbers, else 0."""
-    lengths = {size for array in lists for size in pc.list_value_length(array).to_pylist() if size}
-    texts = (decoded(array.flatten()).cast(pa.string()) for array in lists)
-    are_numbers = not any(numbers_of(items, Written()).null_count for items in texts)
-    return int(lengths.pop()) if len(lengths) == 1 and are_numbers else 0

@@ -106,7 +106,7 @@ def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path)
     rows += [rows[2], {**rows[3], "kind": "emu"}]
     _, notes = new(rows)
     assert "file: without a picture: 1 row, such as 'p001' in row 2; left out" in notes
-    assert any("2 rows have a picture that another row has with other values" in n for n in notes)
+    assert any("file: pictures with several rows: 2, such as" in note for note in notes)
     unused = [
         f"1 file is named by no row: {photos}/more.webp",
         f"1 file is no image: {photos}/notes.txt",
@@ -122,13 +122,11 @@ def test_what_new_writes_check_accepts_with_the_same_losses(new, rows, tmp_path)
     assert all(words in detail for words in unused)
 
 
-def test_pictures_with_several_rows_each_stay_together(new, rows):
+def test_pictures_with_several_rows_are_said_with_the_way_to_keep_them(new, rows):
     rows = [{**row, "weight": row["weight"] + extra} for row in rows for extra in (0, 1)]
-    workload, notes = new(rows)
-    assert (workload.key, workload.group_by) == ("", ("file",))
-    assert (
-        "file: 120 of 120 rows share pictures; all rows of a picture are in the same split" in notes
-    )
+    [note] = [note for note in new(rows)[1] if "with several rows" in note]
+    assert "pictures with several rows: 60, such as" in note
+    assert 'or write group_by=["file"] instead of key' in note
 
 
 @pytest.mark.parametrize(
@@ -137,11 +135,11 @@ def test_pictures_with_several_rows_each_stay_together(new, rows):
         (
             lambda row: {**row, "file": f"other-{row['file']}"},
             r"no column of .*labels.csv has the names of the pictures in .*photos, such as"
-            r" p000.png; its columns are file \(such as 'other-p000'\), weight",
+            r" p000.png; its columns are file, weight",
         ),
         (
             lambda row: {**row, "file": row["file"].replace("p00", "q00")},
-            r"10 of 60 rows of .*labels.csv name no picture in .*photos, such as 'q000' in row 1",
+            r"no column of .*; file has most, but 'q000' in row 1 is none: add them",
         ),
     ],
     ids=["all names", "some names"],

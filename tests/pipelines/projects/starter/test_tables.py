@@ -18,8 +18,8 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.declared import schema_of
 from pipelines.projects.starter.__main__ import main
-from pipelines.projects.starter.columns import read_columns
 from pipelines.projects.starter.folder import Start, write_folder
+from pipelines.projects.starter.reading import read_columns
 from pipelines.projects.starter.tables import start_table
 from trainer.workloads import (
     Binary,

@@ -30,7 +30,7 @@ CASES = {
         says=(
             "the names of the pictures, since 119 of 122 values are names of files",
             "without a picture: 3 rows, such as '0500' in row 119",
-            "2 rows have a picture that another row has with other values",
+            "pictures with several rows: 1, such as .*0007.png",
             "2 files are named by no row",
         ),
         checked="5 quarantined",

@@ -89,7 +89,7 @@ CASES = {
     "looks_like_gzip": Case(
         records_of("data.tfrecord", _looks_like_gzip()),
         WORDS,
-        says=("x: bytes that are no text or image; decode them",),
+        says=("x: bytes that are no text; decode them",),
         refused=True,
     ),
     "hostile_features": Case(
@@ -101,7 +101,7 @@ CASES = {
     "floats_as_bytes": Case(
         records_of("data.tfrecord", FLOATS),
         WORDS,
-        says=("x: 32 bytes that are no text or image; .*decode_raw",),
+        says=("x: 32 bytes that are no text; .*decode_raw",),
         refused=True,
     ),
     "sequence_examples": Case(

@@ -1,4 +1,4 @@
-"""The columns of a user's table as texts, with the counts that guesses are made from."""
+"""The columns of a user's table, read from its files."""
 
 import itertools
 import logging
@@ -13,23 +13,20 @@ from numpy.typing import NDArray
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.encodings import remedy
-from components.prepare_examples.tables.reading.files import (
-    JSON,
-    TableFile,
-    open_table,
-)
+from components.prepare_examples.tables.reading.files import JSON, TableFile, open_table
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.rows import HEADER
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
-from pipelines.projects.starter.forms import TEXT, Reading, decided, doubt_of, read_texts
+from components.prepare_examples.tables.values.written import plain_texts
+from pipelines.projects.starter.column import Column
+from pipelines.projects.starter.forms import read_forms
 from pipelines.projects.starter.names import valid_names
-from pipelines.projects.starter.texts import Texts
-from pipelines.projects.starter.typed_columns import NUMBER, facts_of, texts_of
+from pipelines.projects.starter.typed_columns import facts_of, texts_of
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.labels import Classes
 from trainer.workloads.declarations.names import normal_form
-from trainer.workloads.declarations.written import PLAIN, Written
+from trainer.workloads.declarations.written import Written
 
 MAX_ROWS = 300_000
 LARGE_BYTES = 50_000_000
@@ -42,10 +39,6 @@ RAGGED = (
     "; if it is the header, remove the lines above it; if only rows end with a separator, add one"
     " to the header; else fields are between commas, semicolons, tabs or bars, and the first line"
     " or --header names all"
-)
-DOUBTS = (
-    "all values may be read in both ways; give the right option (without NAME= it holds for all"
-    " such columns)"
 )
 
 logger = logging.getLogger(__name__)
@@ -80,14 +73,22 @@ class Contents:
         lacks: a file without each column that some lack.
     """
 
-    columns: list[Texts]
-    num_rows: int
-    is_whole: bool
+    columns: list[Column]
     num_headers: int
     ragged: Sequence[str]
     rows: NDArray[np.int64]
     paths: pa.Array
     lacks: Mapping[str, str]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows that were read."""
+        return len(self.rows)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if these are all rows of the files."""
+        return self.num_rows < MAX_ROWS
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +100,7 @@ class Contents:
         file = f"{self.paths[index].as_py()}, " if len(self.paths.unique()) > 1 else ""
         return f"{file}row {self.rows[index] + 1:,}"
 
-    def of(self, name: str) -> Texts:
+    def of(self, name: str) -> Column:
         """Return a column by its name."""
         return next(column for column in self.columns if column.name == name)
 
@@ -110,8 +111,7 @@ def read_columns(
     """Return the columns of CSV, JSON or Parquet files; of large ones the first rows.
 
     A column that some files lack is missing in their rows; `header` names the columns of CSV
-    files without one. `told` has the form in which a column is read; that of "" decides about all
-    columns that have several.
+    files without one. `told` is of `read_forms`.
 
     Raises:
         DataError: a file is damaged, is no table, or is not UTF-8; or has no header; or a column
@@ -126,16 +126,21 @@ def read_columns(
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
     read = list(_first_rows(files, header))
-    num_rows = sum(rows.table.num_rows for rows in read)
-    if not num_rows:
+    if not any(rows.table.num_rows for rows in read):
         raise DataError(f"{paths[0]} has a header but no rows")
     names = _common_names(files)
+    parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
+    for rows in read:
+        own = {names[name]: rows.table[name].combine_chunks() for name in rows.table.column_names}
+        for name, chunks in parts.items():
+            chunks.append(own.get(name, pa.nulls(rows.table.num_rows, pa.string())))
+    columns = [
+        _column(name, declared, parts[name]) for name, declared in valid_names(parts).items()
+    ]
+    read_forms(columns, told or {}, {file.separator for file in files})
     owners = [pa.array([rows.file.path] * rows.table.num_rows, pa.string()) for rows in read]
-    parts = _by_column(names, [rows.table for rows in read])
     return Contents(
-        _columns(parts, {file.separator for file in files}, told or {}),
-        num_rows,
-        is_whole=num_rows < MAX_ROWS,
+        columns,
         num_headers=sum(rows.num_headers for rows in read),
         ragged=[
             f"{rows.file.path}, " * (len(files) > 1) + text for rows in read for text in rows.ragged
@@ -151,34 +156,10 @@ def read_columns(
     )
 
 
-def _columns(
-    parts: Mapping[str, Sequence[pa.Array]], separators: set[str], told: Mapping[str, str]
-) -> list[Texts]:
-    named = {name: form for name, form in told.items() if name}
-    if unknown := [name for name in named if name not in parts]:
-        raise DataError(f"--written {unknown[0]}: the columns are {', '.join(parts)}")
-    facts = {name: facts_of(chunks) for name, chunks in parts.items()}
-    readings: dict[str, Reading] = {}
-    for name, chunks in parts.items():
-        form = named.get(name) or PLAIN * (facts[name].kind == NUMBER)
-        texts = pa.concat_arrays(map(texts_of, chunks))
-        readings[name] = read_texts(texts, form)
-        if named.get(name, TEXT) != TEXT and readings[name].form is None:
-            text = next(filter(None, texts.to_pylist()), "")
-            raise DataError(f"--written {name}={form}: it does not read all values, as {text!r}")
-    points = {point for reading in readings.values() if (point := reading.point)}
-    is_sure = points <= {"."} and separators <= {",", "|"}
-    point = "." if is_sure else points.pop() if len(points) == 1 else ""
-    readings = {
-        name: decided(reading, told=told.get("", ""), point=point, is_sure=is_sure)
-        for name, reading in readings.items()
-    }
-    if doubts := [*filter(None, map(doubt_of, readings, readings.values()))]:
-        raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
-    return [
-        Texts(name, readings[name], facts[name], declared)
-        for name, declared in valid_names(parts).items()
-    ]
+def _column(name: str, declared: str, chunks: Sequence[pa.Array]) -> Column:
+    texts = pa.concat_arrays(map(texts_of, chunks))
+    has_blanks = pc.any(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py()
+    return Column(name, declared, plain_texts(texts), facts_of(chunks), bool(has_blanks))
 
 
 def _first_rows(files: Sequence[TableFile], header: Sequence[str]) -> Iterator[Rows]:
@@ -202,15 +183,6 @@ def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
     return {name: forms[normal_form(name)] if is_same else name for name in own}
 
 
-def _by_column(names: Mapping[str, str], tables: Sequence[pa.Table]) -> dict[str, list[pa.Array]]:
-    parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
-    for table in tables:
-        present = {names[name]: table[name].combine_chunks() for name in table.column_names}
-        for name, chunks in parts.items():
-            chunks.append(present.get(name, pa.nulls(table.num_rows, pa.string())))
-    return parts
-
-
 def _check_names(file: TableFile, rows: pa.Table) -> None:
     """Raise DataError if the first line seems to hold values: they recur in their columns."""
     names = file.names[: len(file.names) - len(file.folder_values)]
@@ -230,12 +202,11 @@ def _rows(file: TableFile) -> Iterator[Rows]:
     if not file.has_groups:
         yield from _csv_rows(file)
         return
-    num_rows, more = 0, zip(reversed(file.names), reversed(file.folder_values), strict=False)
-    values = [*more][::-1]
+    num_rows, num_own = 0, len(file.names) - len(file.folder_values)
     try:
         for batch in (json_batches if file.kind == JSON else parquet_batches)(file.path):
             table = pa.Table.from_batches([batch])
-            for name, value in values:
+            for name, value in zip(file.names[num_own:], file.folder_values, strict=True):
                 table = table.append_column(name, pa.array([value] * len(table), pa.string()))
             yield Rows(file, table, np.arange(num_rows, num_rows + len(table)))
             num_rows += len(table)
