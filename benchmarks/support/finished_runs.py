@@ -87,7 +87,7 @@ def _write_journal(folder: Path, *, spec: dict, output: Path) -> None:
     for number, name in enumerate(spec["root"]["dag"]["tasks"]):
         named = {"id": number, "name": name, "unique_name": name, "display_name": name}
         journal.write("task_started", **named, scope="", key=f"/{name}")
-        artifact = {"displayName": "examples", "uri": str(output), "metadata": {}}
+        artifact = {"name": "examples", "uri": str(output), "type": {}, "metadata": {}}
         journal.write(
             "task_ended",
             **{"id": number, "state": "SUCCEEDED", "error": "", "note": ""},

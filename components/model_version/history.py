@@ -140,18 +140,13 @@ def history_of(versions: list[Json]) -> list[HistoryEntry]:
 def _events(version: Json) -> list[tuple[str, str, str]]:
     """Return the time, the version and the cause of each event of a version.
 
-    Two events have no such label: the upload of a model's first version, which makes it the
-    default, and a promotion before this history existed.
+    One event has no such label: the upload of a model's first version, which makes it the default.
     """
     number, labels = str(version["versionId"]), version.get("labels", {})
     matches = [(_KEY.fullmatch(name), cause) for name, cause in labels.items()]
     events = [(_moment(match), number, cause) for match, cause in matches if match]
-    state = labels.get(STATE_LABEL)
-    created = str(version.get("versionCreateTime", ""))
-    if state == PROMOTED and not events:
-        return [(created, number, PROMOTED)]
-    if not state and number == FIRST_VERSION:
-        return [(created, number, UPLOADED), *events]
+    if STATE_LABEL not in labels and number == FIRST_VERSION:
+        return [(str(version.get("versionCreateTime", "")), number, UPLOADED), *events]
     return events
 
 

@@ -31,8 +31,6 @@ DISPLAY_NAME = {
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 # Settings that are JSON objects in the pipeline's parameters.
 JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release", "serving")
-# Packages that were compiled before these existed do not take them.
-NEW_PARAMETERS = ("gate", "on_failure_url", "release", "report_success", "serving", "trigger")
 # https://cloud.google.com/vertex-ai/docs/general/resource-labels-and-tags
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -171,9 +169,6 @@ class RunConfig:
         parameters["cluster"] = self.cluster.to_json()
         for name in JSON_GROUPS:
             parameters[name] = json.dumps(parameters[name], sort_keys=True)
-        for name in NEW_PARAMETERS:
-            if not getattr(self, name):
-                del parameters[name]
         return parameters
 
     @classmethod

@@ -41,8 +41,6 @@ _NOT_SET: dict[str, tuple[str, ...]] = {
     "train": (*PLANNED_FLAGS, "model_settings"),
     "prepare": ("max_examples", "trust_files"),
 }
-# Earlier names of settings.
-_RENAMED = {"serving_machine": "serving.machine"}
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
 FLAG = re.compile(r"(?<!\w)--([a-z][a-z-]*(?:\.\w+)?)")
@@ -81,7 +79,6 @@ def try_texts(
 
     Each has its place, for messages, its key and its value as text.
     """
-    texts = [(position, _RENAMED.get(key, key), value) for position, key, value in texts]
     keys = {key for _, key, _ in texts}
     with contextlib.suppress(ValueError):
         return _with_together(config, texts, keys), []

@@ -156,7 +156,7 @@ def plan_run(
             cluster = dataclasses.replace(config.cluster, image=by_digest(config.cluster.image))
             config = dataclasses.replace(config, cluster=cluster)
     if config:
-        parameters = {**_location_of(package, target), **parameters_of(config, target)}
+        parameters = parameters_of(config, target)
         labels = config.labels
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
@@ -181,20 +181,15 @@ def parameters_of(config: RunConfig, target: Target) -> Json:
     }
 
 
-def _location_of(package: Package, target: Target) -> dict[str, str]:
-    """Return the target's project and location, for a pipeline with such parameters.
-
-    Packages compiled by earlier versions of this repository have them.
-    """
-    values = {"project": target.project, "location": target.location}
-    return {name: value for name, value in values.items() if name in package.definitions}
-
-
 def _plain_parameters(
     package: Package, settings: list[str], target: Target
 ) -> tuple[Json, dict[str, str]]:
-    """Return the parameters and labels that settings give a pipeline of another repository."""
-    values: Json = {**_location_of(package, target)}
+    """Return the parameters and labels that settings give a pipeline of another repository.
+
+    Its parameters `project` and `location`, if it has them, are the target's.
+    """
+    places = {"project": target.project, "location": target.location}
+    values: Json = {name: value for name, value in places.items() if name in package.definitions}
     labels: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")

@@ -194,13 +194,9 @@ def parameters_of_run(api: VertexApi, version: Json) -> Json:
 
 
 def resources_of_run(parameters: Json, serving: Json) -> Json:
-    """Return the machines that a run serves on, with the settings `serving` in place of its own.
-
-    A run of an earlier version has only `serving_machine`.
-    """
-    machine = {"machine": parameters["serving_machine"]} if "serving_machine" in parameters else {}
+    """Return the machines that a run serves on, with the settings `serving` in place of its own."""
     values = parse_object(str(parameters.get("serving") or "{}"), name="serving")
-    return ServingOptions.from_values({**machine, **values, **serving}).resources
+    return ServingOptions.from_values({**values, **serving}).resources
 
 
 def version_text(model: Json, version: ResourceName) -> str:

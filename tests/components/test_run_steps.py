@@ -183,7 +183,7 @@ def _events(tasks):
         if outputs is not None:
             parameters = {key: value for key, value in outputs.items() if isinstance(value, str)}
             artifacts = {
-                key: [{"displayName": key, "uri": "", "metadata": metadata}]
+                key: [{"name": key, "uri": "", "type": {}, "metadata": metadata}]
                 for key, metadata in outputs.items()
                 if key not in parameters
             }
@@ -478,7 +478,8 @@ def test_a_promotion_that_was_interrupted_is_completed(
     first, endpoint = served()
     second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
-    labels = {**api.get(second.name)["labels"], STATE_LABEL: "promoted"}
+    labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
+    labels[STATE_LABEL] = "promoted"
     api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
     record_run("run-2", released(second, endpoint), release=release)
 

@@ -9,7 +9,7 @@ import yaml
 from tests.support.processes.whole_runs import Home, ended
 
 MACHINES = {
-    "serving_machine": "n1-standard-8",
+    "serving.machine": "n1-standard-8",
     "serving.min_replicas": 2,
     "serving.max_replicas": 5,
     "serving.cpu_target": 70,

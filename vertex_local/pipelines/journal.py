@@ -178,9 +178,7 @@ def _artifact_lists(artifacts: Json) -> Json:
 
 
 def _artifact(artifact: Json) -> Json:
-    """Return a RuntimeArtifact as Vertex AI's Artifact, which earlier versions have journaled."""
-    if "displayName" in artifact:
-        return artifact
+    """Return a RuntimeArtifact as Vertex AI's Artifact."""
     return {
         "displayName": artifact["name"],
         "uri": artifact["uri"],

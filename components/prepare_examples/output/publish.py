@@ -86,7 +86,7 @@ def _is_locked(path: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # not written by older versions, or being removed by another run
+    except OSError:  # being removed by another run
         return False
     return False
 

@@ -52,12 +52,6 @@ def test_each_change_of_the_default_has_a_period():
     assert [one.reasons for one in found] == ["", "reasons of 2", "reasons of 3", "", ""]
 
 
-def test_a_version_promoted_before_this_history_has_the_time_of_its_creation():
-    [found] = history_of([version(2, **{STATE_LABEL: PROMOTED})])
-
-    assert (found.since, found.cause) == ("2026-01-02T00:00:00Z", "promoted")
-
-
 def test_the_newest_events_and_all_other_labels_are_kept():
     labels = {"team": "vision"}
     for day in range(1, MAX_EVENTS + 2):

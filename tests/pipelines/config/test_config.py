@@ -56,7 +56,6 @@ def test_settings_reach_every_group():
         "run_date": "2026-11-01",
     }
     assert json.loads(config.parameters()["trigger"]) == {"new_files": True, "cool_down": "3d"}
-    assert "trigger" not in mnist().parameters(), "packages compiled before do not take it"
     assert mnist().train["epochs"] == 2, "settings change a copy"
 
 
@@ -147,14 +146,6 @@ def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
 def test_a_mistyped_key_is_recognized(setting, meant):
     with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
         with_settings(mnist(), [setting])
-
-
-def test_a_webhook_is_a_parameter_only_if_it_is_set():
-    """Packages compiled before the parameter existed can still run."""
-    assert "on_failure_url" not in mnist().parameters()
-    config = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
-    assert config.parameters()["on_failure_url"] == "https://hooks.example/x"
-    assert "release" not in mnist().parameters()
 
 
 @pytest.mark.parametrize(

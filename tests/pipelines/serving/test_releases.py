@@ -356,7 +356,6 @@ def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_pa
         pytest.param(
             {"serving": '{"machine": "n1-standard-8", "max_replicas": 5}'}, 8, 5, id="new"
         ),
-        pytest.param({"serving_machine": "n1-standard-2"}, 2, 1, id="an earlier run"),
         pytest.param({}, 4, 1, id="unknown"),
     ],
 )

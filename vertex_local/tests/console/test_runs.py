@@ -193,11 +193,12 @@ def test_pages_link_to_what_exists(client, service, some_runs):
     """Not to a deleted job, a deleted model, or an artifact that has no file."""
     name = f"{PARENT}/pipelineJobs/good"
     model = {"resourceName": f"{PARENT}/models/taxi@2"}
-    made = {"model": [{"displayName": "m", "uri": "http://x", "metadata": model}]}
+    made = {"model": [{"name": "m", "uri": "http://x", "type": {}, "metadata": model}]}
     ended = {"id": 2, "state": "SUCCEEDED", "error": "", "note": "", "inputs": {}}
     resources = {"resources": [{"resourceUri": f"http://x/v1/{PARENT}/customJobs/good"}]}
     ended |= {"input_artifacts": {}, "outputs": {"gcp_resources": json.dumps(resources)}}
-    page = {"displayName": "p", "uri": str(service.root / "page.html"), "metadata": {}}
+    uri = str(service.root / "page.html")
+    page = {"name": "p", "uri": uri, "type": {}, "metadata": {}}
     artifacts = {**made, "page": [page], "odd": [{**page, "metadata": {"resourceName": {}}}]}
     events = journal.Journal(pipelines.KIND.folder_of(service, name))
     events.write("task_ended", **ended, output_artifacts=artifacts)

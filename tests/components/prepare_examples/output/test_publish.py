@@ -30,7 +30,7 @@ def of_running(tmp_path: Path) -> Iterator[Path]:
 def test_folders_of_killed_runs_are_removed(tmp_path):
     output = tmp_path / "o[u]t"
     leave(output, "4d3c2b1a")
-    (leave(output, "1234") / LOCK).unlink()  # as earlier versions did
+    (leave(output, "1234") / LOCK).unlink()
     with published(output) as folder:
         (folder / "manifest.json").write_text("{}")
     assert [path.name for path in tmp_path.iterdir()] == ["o[u]t"]
