@@ -13,6 +13,7 @@ from components.shared.vertex.task_details import details_by_name, inputs_of, ou
 from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
+from vertex_local.rules.values import CODE
 
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
 Outputs = tuple[Json, dict[str, tuple[str, ...]]]  # parameters, and the URIs of artifacts by name
@@ -129,9 +130,7 @@ def container_of(spec: Json, component: Json) -> Json:
     """Return what a component executes: image, command, arguments and environment."""
     executors = spec.get("deploymentSpec", {}).get("executors", {})
     container = executors.get(component.get("executorLabel"), {}).get("container", {})
-    return {
-        name: container[name] for name in ("image", "command", "args", "env") if name in container
-    }
+    return {name: container[name] for name in CODE if name in container}
 
 
 def _uris(values: Json) -> dict[str, tuple[str, ...]]:

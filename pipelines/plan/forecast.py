@@ -1,45 +1,31 @@
 """Forecast of a run's tasks: which will run, and which take their outputs from the cache.
 
-The graph is followed as the service follows it. A task whose inputs are known, and which an earlier
-run has executed with the same component, container and inputs, is cached, and its outputs are known
-as well; the outputs of the others are not.
+The graph is followed by the rules of the service. A task whose inputs are known, and which an
+earlier run has executed with the same component, container and inputs, is cached, and its outputs
+are known as well; the outputs of the others are not.
 https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching
 """
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from components.shared.vertex.task_details import in_order
 from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, container_of
 from trainer import Json
+from vertex_local.rules.conditions import ConditionError, evaluate
+from vertex_local.rules.placeholders import Unknown
+from vertex_local.rules.values import (
+    Foreseen,
+    Result,
+    Values,
+    defaults_of,
+    inputs_of,
+    typed,
+)
 
 RUNS, CACHED, DEPENDS, SKIPPED = "runs", "cached", "depends", "skipped"
-CONDITION = re.compile(r"inputs\.parameter_values\['([^']+)'\] (==|!=) '([^']*)'")
 PLACEHOLDER = "{{$"  # filled in by the service: of the project, the location or the run
-INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
-
-
-class Unknown:
-    """A value that only the run will know; `task` is the one that will give it."""
-
-    def __init__(self, task: str = "") -> None:
-        self.task = task
-
-
-@dataclass(frozen=True)
-class Values:
-    """Inputs or outputs of a task: parameters, and the URIs of artifacts; some are Unknown."""
-
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    artifacts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def unknown(self) -> list[str]:
-        """The tasks whose outputs are needed and not known."""
-        values = (*self.parameters.values(), *self.artifacts.values())
-        return list(dict.fromkeys(value.task for value in values if isinstance(value, Unknown)))
 
 
 @dataclass(frozen=True)
@@ -82,8 +68,7 @@ def forecast(
     `outputs` has functions by the display names of tasks: each returns the output parameters that
     its task will have for its inputs, None if they cannot be foreseen.
     """
-    definitions = spec["root"].get("inputDefinitions", {})
-    values = Values({**_defaults(definitions), **parameters})
+    values = _typed(spec["root"], Values(parameters))
     return _Walk(spec, earlier, outputs or {}).graph(spec["root"]["dag"], values, Fate(RUNS))
 
 
@@ -98,20 +83,22 @@ class _Walk:
 
     def graph(self, dag: Json, inputs: Values, outer: Fate) -> list[TaskForecast]:
         forecasts: list[TaskForecast] = []
-        outputs: dict[str, Values | None] = {}
+        results: dict[str, Result] = {}
         for name, task in in_order(dag["tasks"]):
             component = self._spec["components"][task["componentRef"]["name"]]
-            values = _inputs(task, component, inputs, outputs)
+            values = _typed(component, inputs_of(task, inputs, results, {}))
             title = task.get("taskInfo", {}).get("name", name)
             decides = task.get("triggerPolicy", {}).get("condition", "")
             holds = _holds(decides, values) if decides and outer.state != SKIPPED else True
             fate = outer if holds else Fate(DEPENDS if holds is None else SKIPPED, title)
             if "dag" in component:
-                forecasts += self.graph(component["dag"], values, fate)
-                outputs[name] = None
-                continue
-            forecasts.append(self._task(name, task, values, fate))
-            outputs[name] = self._outputs(forecasts[-1])
+                forecasts += self.graph(component["dag"], _with_item(task, name, values), fate)
+                outputs = Values()
+            else:
+                forecasts.append(self._task(name, task, _declared(component, values), fate))
+                outputs = self._outputs(forecasts[-1])
+            foreseen = (Foreseen(name, outputs.parameters), Foreseen(name, outputs.artifacts))
+            results[name] = Result(True, Values(*foreseen))
         return forecasts
 
     def _task(self, name: str, task: Json, inputs: Values, fate: Fate) -> TaskForecast:
@@ -143,13 +130,12 @@ class _Walk:
                 return task
         return None
 
-    def _outputs(self, task: TaskForecast) -> Values | None:
+    def _outputs(self, task: TaskForecast) -> Values:
         if task.state == CACHED and task.earlier:
             return Values(task.earlier.output_parameters, task.earlier.output_artifacts)
         if task.state == RUNS and task.name in self._foreseen:
-            foreseen = self._foreseen[task.name](task.inputs)
-            return None if foreseen is None else Values(foreseen)
-        return None
+            return Values(self._foreseen[task.name](task.inputs) or {})
+        return Values()
 
 
 def has_inputs(task: EarlierTask, inputs: Values) -> bool:
@@ -163,61 +149,32 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and PLACEHOLDER in value
 
 
-def _inputs(
-    task: Json, component: Json, outer: Values, outputs: Mapping[str, Values | None]
-) -> Values:
-    """Return the inputs of a task: constants, inputs of its graph, and outputs of its siblings."""
-    inputs = task.get("inputs", {})
-    parameters = _defaults(component.get("inputDefinitions", {}))
-    for name, source in inputs.get("parameters", {}).items():
-        match source:
-            case {"runtimeValue": {"constant": value}}:
-                parameters[name] = value
-            case {"componentInputParameter": key}:
-                parameters[name] = outer.parameters.get(key)
-            case {"taskOutputParameter": {"producerTask": producer, "outputParameterKey": key}}:
-                known = outputs[producer] or Values()
-                parameters[name] = known.parameters.get(key, Unknown(producer))
-            case _:
-                parameters[name] = Unknown()
-    parameters = {name: _filled(value, parameters) for name, value in parameters.items()}
+def _typed(component: Json, inputs: Values) -> Values:
+    parameters = {**defaults_of(component), **inputs.parameters}
+    return typed(component, Values(parameters, inputs.artifacts))
+
+
+def _declared(component: Json, inputs: Values) -> Values:
+    """Return a task's inputs without those that the compiler adds for placeholders."""
     declared = component.get("inputDefinitions", {}).get("parameters", {})
-    parameters = {name: value for name, value in parameters.items() if name in declared}
-    artifacts: dict[str, Any] = {}
-    for name, source in inputs.get("artifacts", {}).items():
-        match source:
-            case {"componentInputArtifact": key}:
-                artifacts[name] = outer.artifacts.get(key)
-            case {"taskOutputArtifact": {"producerTask": producer, "outputArtifactKey": key}}:
-                known = outputs[producer] or Values()
-                artifacts[name] = known.artifacts.get(key, Unknown(producer))
-            case _:
-                artifacts[name] = Unknown()
-    return Values(parameters, artifacts)
+    parameters = {name: value for name, value in inputs.parameters.items() if name in declared}
+    return Values(parameters, inputs.artifacts)
 
 
-def _filled(value: Any, parameters: Mapping[str, Any]) -> Any:
-    if not isinstance(value, str):
-        return value
-    names = INPUT.findall(value)
-    if unknown := [n for n in names if isinstance(parameters.get(n), Unknown)]:
-        return parameters[unknown[0]]
-    return INPUT.sub(lambda match: str(parameters[match[1]]), value)
-
-
-def _defaults(definitions: Json) -> dict[str, Any]:
-    parameters = definitions.get("parameters", {})
-    return {
-        name: definition.get("defaultValue")
-        for name, definition in parameters.items()
-        if "defaultValue" in definition
-    }
+def _with_item(task: Json, name: str, inputs: Values) -> Values:
+    """Return the inputs of a group; of a loop with an item that each iteration has another of."""
+    if iterator := task.get("parameterIterator"):
+        parameters = {**inputs.parameters, iterator["itemInput"]: Unknown(name)}
+        return Values(parameters, inputs.artifacts)
+    if iterator := task.get("artifactIterator"):
+        artifacts: Any = {**inputs.artifacts, iterator["itemInput"]: Unknown(name)}
+        return Values(inputs.parameters, artifacts)
+    return inputs
 
 
 def _holds(condition: str, inputs: Values) -> bool | None:
-    """Return the result of a condition; None if it is unknown, or of another form."""
-    match = CONDITION.fullmatch(condition)
-    value = inputs.parameters.get(match[1], Unknown()) if match else Unknown()
-    if match is None or isinstance(value, Unknown):
+    """Return the result of a condition; None if it cannot be evaluated before the run."""
+    try:
+        return evaluate(condition, inputs.parameters)
+    except ConditionError:
         return None
-    return bool(value == match[3]) == (match[2] == "==")

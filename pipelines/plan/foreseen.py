@@ -11,8 +11,9 @@ from components.shared.vertex.api import VertexApi
 from components.start.step import start_run
 from components.start.trigger import TRAIN
 from pipelines.plan.earlier_tasks import EarlierTasks
-from pipelines.plan.forecast import Values, has_inputs
+from pipelines.plan.forecast import has_inputs
 from trainer import Json
+from vertex_local.rules.values import Values
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,12 @@ from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.settings.options import PrepareOptions
 from components.shared.run_summary.settings import SOURCE_DIGEST, WORKLOAD, settings_of
 from pipelines.plan.earlier_tasks import EarlierTask
-from pipelines.plan.forecast import PLACEHOLDER, TaskForecast, Unknown
+from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
 from pipelines.projects.project import file_digests
 from trainer import Json
 from trainer.errors import InputError
 from trainer.references import SNAPSHOT, code_digest
+from vertex_local.rules.placeholders import Unknown
 
 MAX_NAMED = 3
 FINGERPRINT, COMPARISON, IMAGE = "input_fingerprint", "comparison", "image"

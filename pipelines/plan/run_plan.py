@@ -159,7 +159,8 @@ def _reason(task: TaskForecast, titles: Mapping[str, str]) -> str:
     if not task.can_be_cached:
         return "always runs"
     if task.inputs.unknown:
-        words = f"its inputs come from {', '.join(titles[name] for name in task.inputs.unknown)}"
+        sources = [titles.get(name, name) for name in task.inputs.unknown]
+        words = f"its inputs come from {', '.join(sources)}"
         if task.earlier and (changed := setting_changes(task, task.earlier)):
             return f"{words}; {'; '.join(changed)} since {_run(task.earlier)}"
         return words

@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 from vertex_local import Json
 from vertex_local.console.words import tone
 from vertex_local.pipelines.record import ROOT, leaf_key
-from vertex_local.pipelines.values import upstream_of
+from vertex_local.rules.values import upstream_of
 
 BY_BADNESS = ("good", "off", "wait", "busy", "bad")  # "off": cancelled
 WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.html

@@ -9,7 +9,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.machine.clock import moment_of
-from vertex_local.pipelines.values import defaults_of
+from vertex_local.rules.values import defaults_of
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 UNITS = ((1e9, "B"), (1e6, "M"))

@@ -15,9 +15,9 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.machine.files import local_path, path_problem
-from vertex_local.pipelines import conditions, placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
-from vertex_local.pipelines.values import defaults_of
+from vertex_local.rules import conditions, placeholders
+from vertex_local.rules.values import defaults_of
 
 URI_SCHEMES = ("file", "http", "https")  # the last two name resources of Vertex AI
 # A job in an image of Google's: it is in the payload, not in the caller's worker pools.

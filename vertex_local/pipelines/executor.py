@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from vertex_local import Json
 from vertex_local.errors import rpc_status
-from vertex_local.pipelines import journal, placeholders
-from vertex_local.pipelines.conditions import ConditionError, evaluate
+from vertex_local.pipelines import journal
 from vertex_local.pipelines.record import ROOT, leaf_key
 from vertex_local.pipelines.run_state import PipelineRun, Task
 from vertex_local.pipelines.tasks import TaskRunner
-from vertex_local.pipelines.values import (
+from vertex_local.rules import placeholders
+from vertex_local.rules.conditions import ConditionError, evaluate
+from vertex_local.rules.values import (
     Result,
     Values,
     collected,

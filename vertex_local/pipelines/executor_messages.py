@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.run_state import TaskError
-from vertex_local.pipelines.values import Values, typed_value
+from vertex_local.rules import placeholders
+from vertex_local.rules.values import Values, typed_value
 
 # Artifacts without a file, which Vertex AI keeps as metadata only. An empty file stands for them.
 METADATA_ONLY = {

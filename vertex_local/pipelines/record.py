@@ -5,12 +5,12 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path, path_problem
-from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
-from vertex_local.pipelines.values import runs_always, upstream_of
+from vertex_local.rules.values import runs_always, upstream_of
 
 ROOT = ""
 ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
@@ -124,7 +124,7 @@ def check_tasks(spec: Json, values: Json, **ways: bool) -> None:
     """
     from vertex_local.pipelines.checks import Checker
 
-    checker = Checker(spec, placeholders.of_job(ANY_JOB), **ways)
+    checker = Checker(spec, run_values(ANY_JOB), **ways)
     if problems := checker.problems(values):
         raise invalid_argument(
             "this service cannot run these tasks of the pipeline (conditional ones included):"
@@ -253,3 +253,22 @@ def _check_components(spec: Json) -> None:
 
 def _dangling(field: str, value: Any) -> ApiError:
     return invalid_argument(f"pipelineSpec.{field} refers to {value!r}, which is not defined.")
+
+
+def run_values(job: Json) -> dict[str, str]:
+    """Return the values of the placeholders that are the same for all tasks of a PipelineJob."""
+    name = ResourceName.from_name(job["name"])
+    values = {
+        "pipeline_job_name": name.id,
+        "pipeline_job_uuid": name.id,
+        "pipeline_job_resource_name": job["name"],
+        "pipeline_job_create_time_utc": job.get("createTime", ""),
+        "pipeline_job_schedule_time_utc": job.get("scheduledRunTime") or job.get("createTime", ""),
+        "pipeline_google_cloud_project_id": name.project,
+        "pipeline_google_cloud_location": name.location,
+        "pipeline_service_account": job.get("serviceAccount", ""),
+        "pipeline_network": job.get("network", ""),
+        "pipeline_encryption_key_name": job.get("encryptionSpec", {}).get("kmsKeyName", ""),
+        "pipeline_persistent_resource_id": "",
+    }
+    return {f"{{{{$.{name}}}}}": value for name, value in values.items()}

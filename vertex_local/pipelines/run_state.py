@@ -12,7 +12,7 @@ from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import Journal
 from vertex_local.pipelines.previous_runner import PreviousRunner
 from vertex_local.pipelines.record import Leaf
-from vertex_local.pipelines.values import Result, Values
+from vertex_local.rules.values import Result, Values
 
 logger = logging.getLogger(__name__)
 

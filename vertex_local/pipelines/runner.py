@@ -20,7 +20,6 @@ from types import FrameType
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.docker_engine import Engine
-from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.executor import Executor
 from vertex_local.pipelines.gcpc.operator import Operator
@@ -58,7 +57,7 @@ def run_pipeline(
             task_runner = TaskRunner(
                 run=run,
                 job=job,
-                run_values=placeholders.of_job(job),
+                run_values=pipeline_record.run_values(job),
                 cache=StepCache(cache_dir, job=job, is_being_written=is_being_written),
                 service_url=service_url,
                 temp_dir=Path(temp),

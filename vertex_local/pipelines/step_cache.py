@@ -30,7 +30,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.pipelines.run_state import Task
-from vertex_local.pipelines.values import Values
+from vertex_local.rules.values import CODE, Values
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class StepCache:
     def key(self, component_name: str, container: Json, inputs: Values, *, custom: str) -> str:
         """Return a step's key; its first digits are equal for all inputs of the component."""
         scope = [self._parent, self._spec["pipelineInfo"]["name"], component_name]
-        code = [container.get(name) for name in ("image", "command", "args", "env")]
+        code = [container.get(name) for name in CODE]
         component = self._spec["components"][component_name]
         facts = [scope, component, code, custom or [inputs.parameters, inputs.artifacts]]
         return f"{_digest(scope)[:PREFIX_DIGITS]}-{_digest(facts)}"

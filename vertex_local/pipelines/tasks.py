@@ -17,7 +17,7 @@ from vertex_local import Json
 from vertex_local.machine.docker import HOST
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.files import last_lines, local_path
-from vertex_local.pipelines import placeholders, step_process
+from vertex_local.pipelines import step_process
 from vertex_local.pipelines.checks import uri_problem
 from vertex_local.pipelines.executor_messages import executor_input, read_outputs
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
@@ -26,9 +26,10 @@ from vertex_local.pipelines.gcpc.requests import GcpcError
 from vertex_local.pipelines.run_state import PipelineRun, Task, TaskError
 from vertex_local.pipelines.step_cache import StepCache
 from vertex_local.pipelines.step_environment import Provider
-from vertex_local.pipelines.values import Values, constants, defaults_of, typed
 from vertex_local.processes.environments.commands import Step
 from vertex_local.processes.warm import WarmClient
+from vertex_local.rules import placeholders
+from vertex_local.rules.values import Values, constants, defaults_of, typed
 
 logger = logging.getLogger(__name__)
 

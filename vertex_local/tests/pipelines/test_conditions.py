@@ -1,6 +1,6 @@
 import pytest
 
-from vertex_local.pipelines.conditions import ConditionError, evaluate
+from vertex_local.rules.conditions import ConditionError, evaluate
 
 pytestmark = pytest.mark.fast
 

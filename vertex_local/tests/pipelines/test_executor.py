@@ -13,7 +13,7 @@ from vertex_local.pipelines import journal
 from vertex_local.pipelines.executor import Executor
 from vertex_local.pipelines.record import leaves
 from vertex_local.pipelines.run_state import PipelineRun, Task, TaskError
-from vertex_local.pipelines.values import Values
+from vertex_local.rules.values import Values
 
 pytestmark = [pytest.mark.fast, pytest.mark.timeout(60)]
 

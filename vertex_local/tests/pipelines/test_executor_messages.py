@@ -6,7 +6,7 @@ import pytest
 from vertex_local.pipelines import tasks
 from vertex_local.pipelines.executor_messages import executor_input, read_outputs
 from vertex_local.pipelines.run_state import TaskError
-from vertex_local.pipelines.values import Values
+from vertex_local.rules.values import Values
 
 pytestmark = pytest.mark.fast
 

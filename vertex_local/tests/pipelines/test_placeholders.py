@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from vertex_local.pipelines import placeholders
+from vertex_local.pipelines import record
+from vertex_local.rules import placeholders
 
 pytestmark = pytest.mark.fast
 
@@ -24,7 +25,7 @@ def test_whole_numbers_stay_whole_in_structures():
 
 
 def test_only_placeholders_of_the_run_are_filled():
-    values = placeholders.of_job(JOB)
+    values = record.run_values(JOB)
     text = "{{$.pipeline_google_cloud_project_id}}/{{$.pipeline_job_name}}{{$.pipeline_network}}"
     assert placeholders.fill(text, values) == "p/run-1"
     assert placeholders.fill("{{$.inputs.parameters['a']}}", values) == (
@@ -50,12 +51,12 @@ def test_only_placeholders_of_the_run_are_filled():
     ],
 )
 def test_placeholders_of_a_task_are_replaced(text, expected):
-    assert placeholders.resolve(text, placeholders.of_job(JOB), INPUT, {"constant"}) == expected
+    assert placeholders.resolve(text, record.run_values(JOB), INPUT, {"constant"}) == expected
 
 
 def test_a_placeholder_in_the_output_of_a_step_is_text():
     text = "{{$.inputs.parameters['constant']}}"
-    assert placeholders.resolve(text, placeholders.of_job(JOB), INPUT, set()) == (
+    assert placeholders.resolve(text, record.run_values(JOB), INPUT, set()) == (
         "<{{$.pipeline_job_name}}>"
     )
 
@@ -82,7 +83,7 @@ def test_concatenations_and_optional_parts_of_a_command(part, expected):
 
 
 def resolve(template: str, fillable=(), **parameters) -> str:
-    values, message = placeholders.of_job(JOB), {"inputs": {"parameterValues": parameters}}
+    values, message = record.run_values(JOB), {"inputs": {"parameterValues": parameters}}
     return placeholders.resolve(template, values, message, fillable)
 
 

@@ -3,7 +3,7 @@ import pytest
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines.record import Leaf
 from vertex_local.pipelines.run_state import PipelineRun, TaskError
-from vertex_local.pipelines.values import Result, Values
+from vertex_local.rules.values import Result, Values
 
 pytestmark = pytest.mark.fast
 

@@ -10,7 +10,7 @@ from vertex_local.pipelines import step_cache
 from vertex_local.pipelines.record import Leaf
 from vertex_local.pipelines.run_state import Task
 from vertex_local.pipelines.step_cache import StepCache
-from vertex_local.pipelines.values import Values
+from vertex_local.rules.values import Values
 
 pytestmark = pytest.mark.fast
 

@@ -7,7 +7,7 @@ import pytest
 from vertex_local.api.database import reserve
 from vertex_local.errors import ApiError
 from vertex_local.machine.clock import Clock
-from vertex_local.pipelines import placeholders
+from vertex_local.pipelines import record
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import resource as schedules
 from vertex_local.schedules import scheduler
@@ -110,10 +110,10 @@ def test_a_run_is_told_the_time_of_its_schedule_even_if_it_starts_late(world):
     world.create()
     world.at("2026-11-21T03:07")
     [job] = world.launched
-    told = placeholders.of_job(job)
+    told = record.run_values(job)
     assert told["{{$.pipeline_job_schedule_time_utc}}"] == "2026-11-21T03:00:00Z"
     assert told["{{$.pipeline_job_create_time_utc}}"] == job["createTime"]
-    by_hand = placeholders.of_job({**job, "scheduledRunTime": ""})
+    by_hand = record.run_values({**job, "scheduledRunTime": ""})
     assert by_hand["{{$.pipeline_job_schedule_time_utc}}"] == job["createTime"]
 
 

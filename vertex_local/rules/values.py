@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.pipelines import placeholders
+from vertex_local.rules import placeholders
+from vertex_local.rules.placeholders import Unknown
 
+CODE = ("image", "command", "args", "env")  # of a container: a change of it is not in the cache
 KINDS = (("parameters", "Parameter"), ("artifacts", "Artifact"))  # in fields of specifications
 FIELD = re.compile(r'\["([^"]*)"\]')
 
@@ -17,11 +19,32 @@ FIELD = re.compile(r'\["([^"]*)"\]')
 class Values:
     """Inputs or outputs of a task by name; what is optional and has no value is missing.
 
-    Each list of `artifacts` has RuntimeArtifacts (`name`, `uri`, `type`, `metadata`).
+    Each of `artifacts` is a list of RuntimeArtifacts (`name`, `uri`, `type`, `metadata`); before a
+    run, a tuple of URIs.
     """
 
     parameters: Json = field(default_factory=dict)
-    artifacts: dict[str, list[Json]] = field(default_factory=dict)
+    artifacts: Json = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The tasks whose outputs are needed and not known."""
+        values = (*self.parameters.values(), *self.artifacts.values())
+        return list(dict.fromkeys(value.task for value in values if isinstance(value, Unknown)))
+
+
+class Foreseen(dict[str, Any]):
+    """Outputs of a task that has not run: those that are not foreseen are Unknown."""
+
+    def __init__(self, task: str, outputs: Mapping[str, Any] | None = None) -> None:
+        super().__init__(outputs or {})
+        self._task = task
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Unknown:
+        return Unknown(self._task)
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,8 @@ def runs_always(task: Json) -> bool:
 
 def _select(value: Any, selector: str) -> Any:
     """Return a part of a loop's item, by a selector such as `parseJson(string_value)["label"]`."""
+    if isinstance(value, Unknown):
+        return value
     if selector and isinstance(value, str):
         value = json.loads(value)
     for key in FIELD.findall(selector):
@@ -120,6 +145,8 @@ def typed_value(name: str, value: Any, kind: str) -> Any:
     Raises:
         ValueError: It is of another type.
     """
+    if isinstance(value, Unknown):
+        return value
     if kind == "STRING":
         return placeholders.as_text(value)
     if kind not in ("NUMBER_INTEGER", "NUMBER_DOUBLE"):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")
@@ -24,23 +23,11 @@ OF_TASK = {
 OF_INPUTS_AND_OUTPUTS = re.compile(r"\.(inputs|outputs)\.(parameters|artifacts)\[.+\].*")
 
 
-def of_job(job: Json) -> dict[str, str]:
-    """Return the values of the placeholders that are the same for all tasks of a PipelineJob."""
-    name = ResourceName.from_name(job["name"])
-    values = {
-        "pipeline_job_name": name.id,
-        "pipeline_job_uuid": name.id,
-        "pipeline_job_resource_name": job["name"],
-        "pipeline_job_create_time_utc": job.get("createTime", ""),
-        "pipeline_job_schedule_time_utc": job.get("scheduledRunTime") or job.get("createTime", ""),
-        "pipeline_google_cloud_project_id": name.project,
-        "pipeline_google_cloud_location": name.location,
-        "pipeline_service_account": job.get("serviceAccount", ""),
-        "pipeline_network": job.get("network", ""),
-        "pipeline_encryption_key_name": job.get("encryptionSpec", {}).get("kmsKeyName", ""),
-        "pipeline_persistent_resource_id": "",
-    }
-    return {f"{{{{$.{name}}}}}": value for name, value in values.items()}
+class Unknown:
+    """A value that only the run will know; `task` is the one that will give it."""
+
+    def __init__(self, task: str = "") -> None:
+        self.task = task
 
 
 def fill(text: str, values: dict[str, str]) -> str:
@@ -49,7 +36,10 @@ def fill(text: str, values: dict[str, str]) -> str:
 
 
 def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
-    """Replace placeholders of other arguments in a string, or in the strings of a structure."""
+    """Replace placeholders of other arguments in a string, or in the strings of a structure.
+
+    A string with an Unknown argument is Unknown.
+    """
 
     def replace(match: re.Match[str]) -> str:
         if match[1] not in arguments:
@@ -57,7 +47,12 @@ def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
         return fill(as_text(arguments[match[1]]), values)
 
     def filled(leaf: Any) -> Any:
-        return INPUT.sub(replace, fill(leaf, values)) if isinstance(leaf, str) else leaf
+        if not isinstance(leaf, str):
+            return leaf
+        for name in INPUT.findall(leaf):
+            if isinstance(argument := arguments.get(name), Unknown):
+                return argument
+        return INPUT.sub(replace, fill(leaf, values))
 
     return _mapped(value, filled)
 

@@ -1,0 +1,1 @@
+"""Rules of Vertex AI for which a client needs no service: it imports nothing else of ours."""
