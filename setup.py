@@ -36,7 +36,6 @@ setup(
     ],
     install_requires=[
         "apache-beam[gcp]==2.77.0",
-        "cronsim",
         "google-api-core",
         "google-auth",
         "google-cloud-bigquery",

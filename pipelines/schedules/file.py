@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cronsim import CronSim, CronSimError
-
 from components.prepare_examples.settings.patterns import FIRST_YEAR, LAST_YEAR, moment_of
 from components.shared.text.yaml_text import read_mapping, value_text
 from components.start.trigger import Trigger
@@ -18,14 +16,11 @@ from pipelines.projects.runs import FORMS, is_reference, unknown_workload
 from trainer import Json
 from trainer.config.settings import check, find_setting, setting
 from trainer.errors import ConfigError, did_you_mean
+from vertex_local.rules.cron import Cron, zone_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
-CRON_LIMITS = (59, 23, 31, 12, 7)  # minute, hour, day of month, month, day of week
 MAX_CONCURRENCY = 100
 MAX_AHEAD = datetime.timedelta(days=50 * 365)  # of a start: a cron that has no time until then ends
-CRON_VALUE = r"(?:[0-9]+|[A-Za-z]{3})"
-CRON_TERM = rf"(?:\*|{CRON_VALUE}(?:-{CRON_VALUE})?)(?:/[0-9]+)?"
-CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
 SOURCES = ("workload", "package")
 KINDS: dict[str, tuple[type[Any], str]] = {
     "workload": (str, f"one of {FORMS}"),
@@ -115,7 +110,7 @@ def read_schedule(path: Path) -> ScheduleFile:
         raise _error(path, "start", f"{values['start']} is more than fifty years ahead")
     if start and end and end <= start:
         raise _error(path, "end", f"{values['end']} is not after start, {values['start']}")
-    cron = _cron(path, values.get("cron"))
+    cron = _cron(path, values.get("cron"), zone)
     _check_trigger(path, values.get("trigger", {}))
     settings = [
         (prefix + name, value, sources[key, name])
@@ -126,7 +121,7 @@ def read_schedule(path: Path) -> ScheduleFile:
         path=path,
         source=_source(path, values),
         is_package="package" in values,
-        cron=f"TZ={zone.key} {cron}",
+        cron=cron,
         time_zone=zone.key,
         settings={
             f"{key}={value_text(value, source)}": f"{path}, line {source.line}"
@@ -181,34 +176,21 @@ def _check_trigger(path: Path, values: Json) -> None:
 
 def _zone(path: Path, name: str) -> zoneinfo.ZoneInfo:
     try:
-        return zoneinfo.ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        allowed = KINDS["time_zone"][1]
-        raise _error(path, "time_zone", f"{name!r} is unknown; write {allowed}") from None
+        return zone_of(name)
+    except ValueError as error:
+        raise _error(path, "time_zone", error) from error
 
 
-def _cron(path: Path, text: str | None) -> str:
+def _cron(path: Path, text: str | None, zone: zoneinfo.ZoneInfo) -> str:
     if text is None:
         raise _error(path, "cron", f"missing; write {KINDS['cron'][1]}")
-    fields = text.split()
-    if len(fields) != len(CRON_LIMITS):
-        raise _error(
-            path,
-            "cron",
-            f"{text!r} has {len(fields)} fields; write minute, hour, day of month, month and day "
-            'of week, such as "0 3 * * *", and the time zone in time_zone',
-        )
-    for field in fields:
-        if not CRON_FIELD.fullmatch(field):
-            raise _error(path, "cron", f"{field!r} in {text!r} is not a cron field")
+    cron = f"TZ={zone.key} {' '.join(text.split())}"
     try:
-        CronSim(text, datetime.datetime.now(datetime.UTC))
-    except CronSimError as error:
-        raise _error(path, "cron", f"{text!r}: {error}") from error
-    for field, most in zip(fields, CRON_LIMITS, strict=True):
-        if any(float(step) > most for step in re.findall("/([0-9]+)", field)):
-            raise _error(path, "cron", f"{field!r} in {text!r} has a step above {most}")
-    return " ".join(fields)
+        Cron.parse(cron)
+    except ValueError as error:
+        hint = ", and the time zone in time_zone" if "TZ=" in text else ""
+        raise _error(path, "cron", f"{error}{hint}") from error
+    return cron
 
 
 def _moment(path: Path, key: str, value: Any, zone: zoneinfo.ZoneInfo) -> datetime.datetime | None:

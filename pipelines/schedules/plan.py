@@ -5,12 +5,9 @@ import dataclasses
 import datetime
 import hashlib
 import json
-import zoneinfo
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-
-from cronsim import CronSim
 
 from components.prepare_examples.settings.patterns import has_dates
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
@@ -24,6 +21,7 @@ from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
 from trainer import Json, paths
 from trainer.errors import ConfigError
+from vertex_local.rules.cron import Cron
 
 # A Schedule has no labels of its own, so its runs carry them: SCHEDULE_LABEL marks a schedule of
 # ours, DIGEST_LABEL is the digest of its run request.
@@ -141,10 +139,10 @@ def next_runs(schedule: Wanted, *, now: datetime.datetime) -> list[str]:
         datetime.datetime.fromisoformat(schedule.body.get(key) or other)
         for key, other in (("startTime", now.isoformat()), ("endTime", LATEST_TIME))
     )
-    zone, _, cron = schedule.body["cron"].removeprefix("TZ=").partition(" ")
-    before = max(now, start - datetime.timedelta(seconds=1)).astimezone(zoneinfo.ZoneInfo(zone))
-    moments = islice(CronSim(cron, before), NUM_NEXT_RUNS)
-    shown = [f"{moment:%a %Y-%m-%d %H:%M %Z}" for moment in moments if moment <= end]
+    cron = Cron.parse(schedule.body["cron"])
+    moments = islice(cron.after(max(now, start - datetime.timedelta(seconds=1))), NUM_NEXT_RUNS)
+    local = (moment.astimezone(cron.zone) for moment in moments if moment <= end)
+    shown = [f"{moment:%a %Y-%m-%d %H:%M %Z}" for moment in local]
     return shown or ["none, it has ended"]
 
 

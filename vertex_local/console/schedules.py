@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 from vertex_local import Json
 from vertex_local.api.query import fields
@@ -11,8 +12,8 @@ from vertex_local.console import lists, words
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
+from vertex_local.rules.cron import Cron
 from vertex_local.schedules import resource as schedules
-from vertex_local.schedules.cron import Cron
 from vertex_local.schedules.scheduler import COLLECTION, run_id
 
 NUM_NEXT, NUM_LAST = 3, 5
@@ -55,10 +56,8 @@ def run_now(service: Service, call: Call) -> str:
 def _next(record: Json) -> list[str]:
     if record["state"] != "ACTIVE":
         return []
-    cron, end = Cron.parse(record["cron"]), record.get("endTime")
-    times = [moment_of(record["nextRunTime"])]
-    while len(times) < NUM_NEXT and (following := cron.next_after(times[-1])):
-        times.append(following)
+    first, end = moment_of(record["nextRunTime"]), record.get("endTime")
+    times = [first, *islice(Cron.parse(record["cron"]).after(first), NUM_NEXT - 1)]
     return [timestamp(time) for time in times if not end or time <= moment_of(end)]
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from vertex_local import Json
 from vertex_local.machine.clock import moment_of, timestamp
-from vertex_local.schedules.cron import Cron
+from vertex_local.rules.cron import Cron
 
 Change = Callable[[Json], None]
 

@@ -11,8 +11,8 @@ from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
+from vertex_local.rules.cron import Cron
 from vertex_local.schedules import record as timing
-from vertex_local.schedules.cron import Cron
 from vertex_local.schedules.scheduler import COLLECTION, Scheduler, close, recover
 
 __all__ = ["ROUTES", "close", "recover"]
@@ -153,7 +153,10 @@ def _check(service: Service, record: Json, *, parent: str) -> None:
     for field in ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount"):
         if int(record.get(field, 1)) < 1:
             raise invalid_argument(f"{field} is {record[field]}; it must be at least 1.")
-    Cron.parse(record["cron"])
+    try:
+        Cron.parse(record["cron"])
+    except ValueError as error:
+        raise invalid_argument(f"cron: {error}.") from None
     start, end = record.get("startTime"), record.get("endTime")
     if start and moment_of(start) > service.clock.now() + MAX_AHEAD:
         raise invalid_argument(f"startTime {start} is more than fifty years ahead.")

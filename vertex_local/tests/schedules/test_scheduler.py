@@ -47,7 +47,7 @@ def commanded(*words):
     ("change", "message"),
     [
         ({"cron": "0 0 3 * * *"}, "6 fields"),
-        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus"'),
+        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, "'Mars/Olympus'"),
         ({"cron": None}, "cron is missing"),
         ({"displayName": ""}, "Field: schedule.display_name; Message: Required"),
         ({"maxConcurrentRunCount": None}, "maxConcurrentRunCount is missing"),
