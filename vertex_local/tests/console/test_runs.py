@@ -316,50 +316,15 @@ def test_graph_of_a_long_chain_is_drawn():
     assert len(dag.draw(spec, [])["edges"]) == 1499
 
 
-def test_comparison_shows_what_differs_and_what_is_better(client, service, some_runs):
+def test_comparison_shows_what_differs(client, service, some_runs):
     add_job(service, "good")
     add_run(service, "worse", **{**FACTS, "value": 0.9, "gain": -0.04})
     html = compared(client, "good", "worse")
     assert "<td>train.epochs</td>" in html
     assert "<td>train.seed</td>" not in html
-    assert '<td class="worse">0.9' in html
-    assert "-0.05, worse" in html
+    assert "<td>gain</td><td>0.01</td><td>-0.04</td>" in html
     assert 'class="line c0"' in html
-    assert "train/metrics: latency" in html  # of unknown direction, so not judged
-    assert html.count("worse</small>") == 1
-    assert "-0.04 <small>" in html  # the gain, which may be over another model,
-    assert "<small>-0.05 (" not in html  # has no difference
-    assert "better</small>" not in html  # nor is a shorter run
-
-
-def test_a_difference_that_may_be_chance_is_no_better_and_no_worse_surely(client, service):
-    for name, auc in [("a", 0.9), ("close", 0.91), ("far", 0.95), ("unmeasured", 0.91)]:
-        ends = {} if name == "unmeasured" else {"auc_low": auc - 0.012, "auc_high": auc + 0.012}
-        add_run(service, name, **{**FACTS, "value": auc, **ends})
-    html = compared(client, "a", "close", "far", "unmeasured")
-    assert '<td class="">0.91 <small>0.898 to 0.922</small>' in html
-    assert "+0.01, not surely better (95 % interval -0.006971 to 0.02697)" in html
-    assert '<td class="better">0.95 <small>0.938 to 0.962</small>' in html
-    assert "+0.05, surely better by 0.03303 to 0.06697 (95 % interval)" in html
-    assert '<td class="better">0.91 <br><small>+0.01, better</small>' in html
-
-
-@pytest.mark.parametrize(
-    ("metric", "words"),
-    [
-        ({"higher_is_better": "auc"}, "-0.003, surely worse by 0.001 to 0.005 (95 % interval)"),
-        ({"lower_is_better": "auc"}, "-0.003, not surely better (95 % interval"),
-    ],
-    ids=["gain", "not the gain"],
-)
-def test_a_gain_over_the_first_run_s_model_has_the_words_of_that_gain(
-    client, service, metric, words
-):
-    facts = {**FACTS, "higher_is_better": "", **metric, "auc_low": 0.93, "auc_high": 0.97}
-    add_run(service, "before", **{**facts, "model": "taxi@1"})
-    gain = {"gain": -0.003, "gain_low": -0.005, "gain_high": -0.001, "gain_over": "taxi@1"}
-    add_run(service, "after", **{**facts, "value": 0.947, **gain})
-    assert words in compared(client, "before", "after")
+    assert "train/metrics: latency" in html
 
 
 @pytest.mark.parametrize("count", [1, 9])

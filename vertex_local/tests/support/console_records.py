@@ -27,7 +27,6 @@ FACTS = {
     "cost": 1.25,
     "model": "taxi@2",
     "report": "report.html",
-    "higher_is_better": "auc",
     "commands": "hold taxi",
 }
 SPEC = {
