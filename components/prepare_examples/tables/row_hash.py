@@ -25,7 +25,7 @@ from components.prepare_examples.tables.parquet_columns import (
     to_doubles,
 )
 from components.prepare_examples.tables.rows import utf8_or_null
-from components.prepare_examples.tables.values.times import UNITS, parse_times, wall_times
+from components.prepare_examples.tables.values.times import parse_times, part_of, wall_times
 from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
 from trainer.workloads.declarations.features import Timestamp
@@ -182,7 +182,7 @@ def _hash_seconds(seconds: pa.Array) -> Hashes:
     """Return the hashes of times by their numbers, of which zeros do not count."""
     parts = []
     for unit in ("year", "month", "day", "hour", "minute"):
-        part = UNITS[unit](seconds).fill_null(0).to_numpy(zero_copy_only=False)
+        part = part_of(seconds, unit).fill_null(0).to_numpy(zero_copy_only=False)
         parts.append(part % _CYCLES.get(unit, 100))
     parts.append(seconds.fill_null(0).to_numpy(zero_copy_only=False) % 60)
     hashes = _of_parts(np.stack(parts, axis=1))

@@ -28,7 +28,7 @@ from components.prepare_examples.tables.rows import (
 from components.prepare_examples.tables.table_schema import INT, TableSchema, kind_of
 from components.prepare_examples.tables.values.labels import parse_label
 from components.prepare_examples.tables.values.lists import parse_list
-from components.prepare_examples.tables.values.times import UNITS, parse_times
+from components.prepare_examples.tables.values.times import parse_times, part_of
 from components.prepare_examples.tables.values.written import check_limits, to_integers
 from trainer.workloads.declarations.features import Category, Feature, Number, Timestamp
 from trainer.workloads.declarations.written import Limits
@@ -158,8 +158,7 @@ def clean(block: Block, schema: TableSchema) -> Block:
         columns[name] = column
     for part in schema.parts:
         [time] = [time for time in schema.times if time.name == part.of]
-        numbers = UNITS[part.part](_without_impossible(columns[time.name], time))
-        columns[part.name] = numbers.cast(pa.int64())
+        columns[part.name] = part_of(_without_impossible(columns[time.name], time), part.part)
     for name in schema.never_missing:
         missing = np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False))
         block.bad.add(missing, name, lambda _: "is missing")

@@ -9,6 +9,7 @@ import zoneinfo
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ ARROW_DIRECTIVES = set("YmdHMSIp%")
 # The offset at the end of a time: Z, +02, -0500 or -05:00.
 OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
-THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 MAX_SHORT_DAYS = 3  # the 31st of February is 3 March to Arrow
 FIRST_YEAR = 1000  # Arrow parses years of fewer digits, too
 YEARS_2_TO_9998 = (-62_104_060_800, 253_370_764_800)  # seconds; all zones know them
@@ -92,22 +92,6 @@ def parse_times(
     return seconds
 
 
-def hours(seconds: pa.Array) -> pa.Array:
-    """Return the hour of the day, 0 to 23."""
-    return pc.divide(_remainder(seconds, DAY_SECONDS), HOUR_SECONDS)
-
-
-def weekdays(seconds: pa.Array) -> pa.Array:
-    """Return the day of the week, 1 = Sunday to 7 = Saturday."""
-    days = pc.divide(pc.subtract(seconds, _remainder(seconds, DAY_SECONDS)), DAY_SECONDS)
-    return pc.add(_remainder(pc.add(days, THURSDAY), 7), 1)
-
-
-def minutes(seconds: pa.Array) -> pa.Array:
-    """Return the minute of the hour, 0 to 59."""
-    return pc.divide(_remainder(seconds, HOUR_SECONDS), 60)
-
-
 def _unix_seconds(column: pa.Array, divisor: int) -> pa.Array:
     """Return numbers, or texts of them, of a smaller unit as seconds; null for other texts."""
     if pa.types.is_string(column.type):
@@ -115,16 +99,6 @@ def _unix_seconds(column: pa.Array, divisor: int) -> pa.Array:
         column = pc.if_else(is_number, column, pa.scalar(None, pa.string()))
     units = column.cast(pa.float64(), safe=False)
     return pc.floor(pc.divide(units, float(divisor)))
-
-
-def _calendar(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
-    """Return a function of seconds for one of timestamps."""
-    return lambda seconds: function(seconds.cast(pa.timestamp("s")))
-
-
-def _remainder(values: pa.Array, divisor: int) -> pa.Array:
-    rest = pc.subtract(values, pc.multiply(pc.divide(values, divisor), divisor))
-    return pc.if_else(pc.less(rest, 0), pc.add(rest, divisor), rest)  # before 1970
 
 
 def _parse_texts(column: pa.Array, known: Timestamp, zones: Counter[str]) -> pa.Array:
@@ -191,11 +165,17 @@ def _offset_seconds(text: str) -> int:
     return -seconds if text.startswith("-") else seconds
 
 
+# Of timestamps; weekday is 1 on Sunday.
 UNITS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "year": _calendar(pc.year),
-    "month": _calendar(pc.month),
-    "day": _calendar(pc.day),
-    "weekday": weekdays,
-    "hour": hours,
-    "minute": minutes,
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "weekday": partial(pc.day_of_week, count_from_zero=False, week_start=7),
+    "hour": pc.hour,
+    "minute": pc.minute,
 }
+
+
+def part_of(seconds: pa.Array, unit: str) -> pa.Array:
+    """Return a part of times, which are seconds of wall time, as int64."""
+    return UNITS[unit](seconds.cast(pa.timestamp("s"))).cast(pa.int64())
