@@ -1,6 +1,7 @@
 """Errors about data."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from components.errors import StepError
 
@@ -18,6 +19,9 @@ class DataError(StepError, ValueError):
 
 
 Refuse = Callable[[DataError], None]
+# Of a planned run: write the examples to a folder and then what describes them, the manifest last;
+# refuse what a run cannot use.
+Write = Callable[[Path, Refuse], None]
 
 
 def fail(error: DataError) -> None:

@@ -5,13 +5,11 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from components.prepare_examples import declarations
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.errors import DataError, Refuse, fail
+from components.prepare_examples.errors import DataError, Refuse, Write, fail
 from components.prepare_examples.existing_records import step as record_step
-from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.output import publish, quarantine
 from components.prepare_examples.output.manifest import split_notes
@@ -24,18 +22,10 @@ from components.shared.text.json_object import read_object
 from trainer import Json
 from trainer.workloads import Workload
 
-
-class Job(Protocol):
-    """A planned run."""
-
-    def write(self, folder: Path, refuse: Refuse = fail) -> None:
-        """Write the examples and what describes them, the manifest last."""
-
-
-PLANS: dict[str, Callable[[Workload, Path, PrepareOptions], Job]] = {
+PLANS: dict[str, Callable[[Workload, Path, PrepareOptions], Write]] = {
     declarations.TABLE: table_step.plan,
-    declarations.IMAGES: image_step.plan,
-    declarations.IMAGE_FOLDER: folder_step.plan,
+    declarations.IMAGES: image_step.plan_files,
+    declarations.IMAGE_FOLDER: image_step.plan_folder,
     declarations.RECORDS: record_step.plan,
 }
 
@@ -71,9 +61,9 @@ def prepare(
     checked = _checked(options, output)
     declaration = declarations.declared(workload)
     cache = publish.local_path(data_folder(workload, data_dir))
-    job = PLANS[declarations.kind_of(declaration)](declaration, cache, checked)
+    write = PLANS[declarations.kind_of(declaration)](declaration, cache, checked)
     with publish.published(output) as folder:
-        job.write(folder, refuse)
+        write(folder, refuse)
     manifest = read_manifest(output)
     splits = [
         f"{name} {split['num_examples']:,} in {len(split['shards'])}"

@@ -1,6 +1,7 @@
 """CSV and Parquet files: read as prepare_examples reads them, but without a label."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def plan_tables(
         DataError: a file lacks a column or has it twice; names both.
     """
     files = [_open(path, schema, label) for path in paths]
-    names, unused = {}, set()
-    for file in files:
+    unused: set[str] = set()
+    for number, file in enumerate(files):
         matched = columns.match_header(file.names, schema)
         missing = missing_columns(matched, schema)
         if matched.twice:
@@ -56,10 +57,10 @@ def plan_tables(
                 f"{file.path}: the column {missing[0]!r} is missing, which the model needs;{hint}"
                 f" the file has {', '.join(matched.columns)}"
             )
-        names[file.path] = matched.columns
+        files[number] = replace(file, columns=tuple(matched.columns))
         known = {*schema.by_name, schema.key}
         unused |= {name for name in matched.columns if name not in known}
-    plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
+    plan = plan_table(files, num_shards=num_parts, digest=lambda _: "")
     return [{"table": part} for part in plan.parts if part.inputs], sorted(unused)
 
 

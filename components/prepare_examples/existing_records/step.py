@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError, Refuse, fail
+from components.prepare_examples.errors import DataError, Refuse, Write
 from components.prepare_examples.existing_records.read import sample_of
 from components.prepare_examples.existing_records.record_schema import INT, schema_of
 from components.prepare_examples.existing_records.write import (
@@ -15,8 +15,8 @@ from components.prepare_examples.existing_records.write import (
     times_of,
     write_part,
 )
-from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
+from components.prepare_examples.images.step import ALLOWED
 from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.parts import Part, as_parts, finish
@@ -26,47 +26,13 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables.outcome import Outcome
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
-from trainer import Json
 from trainer.workloads import Workload
 from trainer.workloads.declarations.split import HASH
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordJob:
-    """Planned parts, the options of writing them, and facts for the manifest."""
-
-    parts: Sequence[Part[str]]
-    options: RecordOptions
-    settings: PrepareOptions
-    sources: list[Json]
-
-    def write(self, folder: Path, refuse: Refuse = fail) -> None:
-        """Write the shards, statistics and then the manifest; refuse what a run cannot use."""
-        result = run_pipeline(
-            self.parts,
-            partial(write_part, options=self.options, output_dir=str(folder)),
-            finish,
-            folder=folder,
-            flags=self.settings.beam_options,
-            in_processes=False,  # TensorFlow, which parses, does not survive a fork
-        )
-        outcome = Outcome(
-            options=self.options,
-            settings=self.settings,
-            result=result,
-            folder=folder,
-            refuse=refuse,
-            what="records",
-        )
-        outcome.check_share()
-        outcome.check_splits()
-        outcome.check_label()
-        outcome.describe(sources=self.sources)
-
-
-def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJob:
+def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
     """Find the files, or fetch the source's; plan the parts."""
     options.check_images(workload.name, allowed=(*ALLOWED, "split_key"))
     if options.files:
@@ -77,15 +43,35 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJ
     num_shards = options.planned_shards(sum(Path(path).stat().st_size for path in paths))
     parts = plan_parts(paths, num_shards)
     is_verified = not options.files and not options.trust_files
-    return RecordJob(
-        parts=parts,
-        options=_options(workload, paths, parts, options),
-        settings=options,
-        sources=[
-            source_entry(Path(path).name, sha256_of(Path(path)), is_verified=is_verified)
-            for path in paths
-        ],
-    )
+    chosen = _options(workload, paths, parts, options)
+    sources = [
+        source_entry(Path(path).name, sha256_of(Path(path)), is_verified=is_verified)
+        for path in paths
+    ]
+
+    def write(folder: Path, refuse: Refuse) -> None:
+        result = run_pipeline(
+            parts,
+            partial(write_part, options=chosen, output_dir=str(folder)),
+            finish,
+            folder=folder,
+            flags=options.beam_options,
+            in_processes=False,  # TensorFlow, which parses, does not survive a fork
+        )
+        outcome = Outcome(
+            options=chosen,
+            settings=options,
+            result=result,
+            folder=folder,
+            refuse=refuse,
+            what="records",
+        )
+        outcome.check_share()
+        outcome.check_splits()
+        outcome.check_label()
+        outcome.describe(sources=sources)
+
+    return write
 
 
 def _options(

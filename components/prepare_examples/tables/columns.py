@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.reading.files import TableFile
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tfrecords.row_splits import hash_rows
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
@@ -59,32 +60,30 @@ def match_header(
     )
 
 
-def match_headers(
-    files: Mapping[str, Sequence[str]], schema: TableSchema, *, ignored: Iterable[str] = ()
-) -> dict[str, Header]:
-    """Return `match_header` of each file; a feature that only some files have may be missing."""
-    headers = {path: match_header(names, schema, ignored=ignored) for path, names in files.items()}
-    known = {name for header in headers.values() for name in header.columns}
-    known -= {*schema.keys, *schema.rule_columns, schema.label.name, *schema.never_missing}
-    for path, header in headers.items():
-        added = [name for name in header.missing if name in known]
-        if added:
-            logger.warning("%s lacks %s, which its rows miss", path, ", ".join(added))
-        missing = [name for name in header.missing if name not in known]
-        headers[path] = replace(header, missing=missing)
-    return headers
-
-
-def check_headers(headers: Mapping[str, Header]) -> None:
-    """Check that no file lacks a column, or has an unknown one or one twice.
+def match_files(
+    files: Sequence[TableFile], schema: TableSchema, *, ignored: Iterable[str] = ()
+) -> list[TableFile]:
+    """Return the files with their columns in the schema; some may lack a feature that others have.
 
     Raises:
-        DataError: names all files and columns.
+        DataError: a file lacks a column, or has an unknown one or one twice; names all.
     """
-    errors = [error for file, header in headers.items() for error in _errors(file, header)]
+    headers = [match_header(file.names, schema, ignored=ignored) for file in files]
+    known = {name for header in headers for name in header.columns}
+    known -= {*schema.keys, *schema.rule_columns, schema.label.name, *schema.never_missing}
+    errors = list[DataError]()
+    for file, header in zip(files, headers, strict=True):
+        if added := [name for name in header.missing if name in known]:
+            logger.warning("%s lacks %s, which its rows miss", file.path, ", ".join(added))
+        missing = [name for name in header.missing if name not in known]
+        errors += _errors(file.path, replace(header, missing=missing))
     if errors:
         more = [f"and {len(errors) - NUM_SHOWN} more"] if len(errors) > NUM_SHOWN else []
         raise DataError("; ".join([*map(str, errors[:NUM_SHOWN]), *more]), parts=errors)
+    return [
+        replace(file, columns=tuple(header.columns))
+        for file, header in zip(files, headers, strict=True)
+    ]
 
 
 def _errors(file: str, header: Header) -> Iterator[DataError]:

@@ -55,13 +55,8 @@ class _Row:
     label: str | None
 
 
-def match_rows(
-    files: Sequence[TableFile],
-    columns: Mapping[str, Sequence[str]],
-    schema: TableSchema,
-    pictures: Pictures,
-) -> PictureRows:
-    """Return how the rows of all files, with columns of the schema's names, and the pictures match.
+def match_rows(files: Sequence[TableFile], schema: TableSchema, pictures: Pictures) -> PictureRows:
+    """Return how the rows of all files and the pictures match.
 
     Only if a picture is the table's key are its rows compared: equal ones count once, and others
     contradict each other.
@@ -71,8 +66,7 @@ def match_rows(
     for file in files:
         stop = len(file.group_rows) if file.has_groups else -1
         start = 0 if file.has_groups else file.data_start
-        segment = Segment(file, columns[file.path], start, stop)
-        for first_row, block in blocks(segment, schema):
+        for first_row, block in blocks(Segment(file, start, stop), schema):
             num_rows += block.num_rows
             for row in _rows_of(block, file.path, first_row, schema):
                 try:

@@ -8,7 +8,6 @@ from components.prepare_examples.parts import Part, as_parts
 from components.prepare_examples.tables.reading.files import (
     CSV,
     STREAM,
-    Scan,
     TableFile,
     count_rows,
     scan,
@@ -17,23 +16,13 @@ from components.prepare_examples.tables.reading.files import (
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end.
-
-    `columns` are the schema's names of the file's columns, of which the last ones have the values
-    in the names of its folders.
-    """
+    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end."""
 
     file: TableFile
-    columns: Sequence[str]
     start: int
     stop: int
     first_row: int = 0
     max_rows: int = -1
-
-    @property
-    def num_own(self) -> int:
-        """The number of columns that the file has itself."""
-        return len(self.columns) - len(self.file.folder_values)
 
 
 @dataclass(frozen=True)
@@ -45,10 +34,18 @@ class TablePlan:
     num_rows: int | None
 
 
+@dataclass(frozen=True)
+class _Segments:
+    """Segments of a file by the positions in its work, and its number of rows if known."""
+
+    by_position: Sequence[tuple[int, Segment]]
+    num_rows: int | None
+    sha256: str = ""
+
+
 def plan_table(
     files: Sequence[TableFile],
     *,
-    columns: Mapping[str, Sequence[str]],
     num_shards: int,
     digest: Callable[[TableFile], str],
     max_rows: int = 0,
@@ -59,83 +56,51 @@ def plan_table(
     of them, distributing the rows evenly. With `max_rows` only the first rows are used, as many;
     files behind them are not read.
 
-    `columns` are the schema's names of each file's columns; `digest` returns the SHA-256 of a file
-    that the plan does not need to read.
+    `digest` returns the SHA-256 of a file that the plan does not need to read.
     """
-    planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
-    digests = {}
+    total = max(sum(file.weight for file in files), 1)
+    inputs: list[list[Segment]] = [[] for _ in range(num_shards)]
+    digests: dict[str, str] = {}
+    passed, num_rows = 0, list[int | None]()
     for file in files:
-        if planner.is_full:
-            continue
-        if file.kind == CSV:
-            digests[file.path] = planner.add_csv(file, columns[file.path])
-            continue
-        if file.kind == STREAM:
-            planner.add_stream(file, columns[file.path])
-        else:
-            planner.add_groups(file, columns[file.path])
-        digests[file.path] = digest(file)
-    return TablePlan(as_parts(planner.segments), digests, planner.num_rows)
+        rows_left = max_rows - sum(filter(None, num_rows)) if max_rows else None
+        if rows_left == 0:
+            break
+        # The first positions of the parts that begin in the file.
+        starts = (-(-part * total // num_shards) - passed for part in range(num_shards))
+        targets = [start for start in starts if 0 < start < file.weight]
+        segments = _segments(file, targets, rows_left)
+        for position, segment in segments.by_position:
+            part = (passed + position) * num_shards // total
+            inputs[min(part, num_shards - 1)].append(segment)
+        digests[file.path] = segments.sha256 or digest(file)
+        passed += file.weight
+        num_rows.append(segments.num_rows)
+    is_known = None not in num_rows
+    return TablePlan(as_parts(inputs), digests, sum(filter(None, num_rows)) if is_known else None)
 
 
-class _Planner:
-    def __init__(self, num_shards: int, total: int, rows_left: int | None) -> None:
-        self._total = max(total, 1)
-        self.segments: list[list[Segment]] = [[] for _ in range(num_shards)]
-        self._passed = 0
-        self._rows_left = rows_left
-        self.num_rows: int | None = 0
-
-    @property
-    def is_full(self) -> bool:
-        """True if no more rows are to be used."""
-        return self._rows_left == 0
-
-    def add_csv(self, file: TableFile, columns: Sequence[str]) -> str:
-        first, last = self._part_at(0), self._part_at(file.weight - 1)
-        # The first position of each part.
-        starts = (
-            -(-part * self._total // len(self.segments)) for part in range(first + 1, last + 1)
-        )
-        targets = [start - self._passed for start in starts]
-        edges: Scan = scan(file, targets, max_rows=self._rows_left)
-        places = [edges.cuts[0], *(edges.at(target) for target in targets), edges.cuts[-1]]
-        for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
-            if end.offset > cut.offset:
-                segment = Segment(file, columns, cut.offset, end.offset, cut.num_rows)
-                self.segments[index].append(segment)
-        self._passed += file.weight
-        self._count(places[-1].num_rows)
-        return edges.sha256
-
-    def add_stream(self, file: TableFile, columns: Sequence[str]) -> None:
-        limit = -1 if self._rows_left is None else count_rows(file, self._rows_left)
-        if limit:
-            segment = Segment(file, columns, file.data_start, -1, max_rows=limit)
-            self.segments[self._part_at(0)].append(segment)
-        if limit < 0:
-            self.num_rows = None
-        self._passed += file.weight
-        self._count(max(limit, 0))
-
-    def add_groups(self, file: TableFile, columns: Sequence[str]) -> None:
-        first_row, total = 0, max(sum(file.group_rows), 1)
-        for group, num_rows in enumerate(file.group_rows):
-            limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
-            if limit:
-                at = self._part_at(file.weight * first_row // total)
-                segment = Segment(file, columns, group, group + 1, first_row, limit)
-                self.segments[at].append(segment)
-            self._count(num_rows if limit < 0 else limit)
-            first_row += num_rows
-        self._passed += file.weight
-
-    def _count(self, num_rows: int) -> None:
-        if self._rows_left is not None:
-            self._rows_left -= num_rows
-        if self.num_rows is not None:
-            self.num_rows += num_rows
-
-    def _part_at(self, position: int) -> int:
-        part = (self._passed + position) * len(self.segments) // self._total
-        return min(part, len(self.segments) - 1)
+def _segments(file: TableFile, targets: Sequence[int], rows_left: int | None) -> _Segments:
+    if file.kind == CSV:
+        sha256, cuts = scan(file, targets, max_rows=rows_left)
+        ranges = zip([0, *targets], itertools.pairwise(cuts), strict=True)
+        segments = [
+            (position, Segment(file, cut.offset, end.offset, cut.num_rows))
+            for position, (cut, end) in ranges
+            if end.offset > cut.offset
+        ]
+        return _Segments(segments, cuts[-1].num_rows, sha256)
+    if file.kind == STREAM:
+        if rows_left is None:
+            return _Segments([(0, Segment(file, file.data_start, -1))], None)
+        limit = count_rows(file, rows_left)
+        segment = Segment(file, file.data_start, -1, max_rows=limit)
+        return _Segments([(0, segment)] if limit else [], limit)
+    segments, first_row, total = [], 0, max(sum(file.group_rows), 1)
+    for group, num_rows in enumerate(file.group_rows):
+        limit = -1 if rows_left is None else min(rows_left - first_row, num_rows)
+        if limit > 0 or rows_left is None:
+            position = file.weight * first_row // total
+            segments.append((position, Segment(file, group, group + 1, first_row, limit)))
+        first_row += num_rows
+    return _Segments(segments, first_row if rows_left is None else min(rows_left, first_row))

@@ -81,7 +81,9 @@ def blocks(
 def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
     row, separator = segment.first_row, segment.file.separator
-    own, names = segment.columns[: segment.num_own], segment.file.names[: segment.num_own]
+    own, names = (
+        names[: segment.file.num_own] for names in (segment.file.columns, segment.file.names)
+    )
     try:
         with open_records(segment.file.path, segment.file.kind, segment.start) as file:
             contents = record_blocks(file, num_bytes, name=segment.file.path, num_columns=len(own))
@@ -109,7 +111,7 @@ def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Ite
     else:
         batches = parquet_batches(segment.file.path, range(segment.start, segment.stop))
     for batch in batches:
-        own = segment.columns[: batch.num_columns]
+        own = segment.file.columns[: batch.num_columns]
         block = from_columns(batch, own, schema, path=segment.file.path)
         raw = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield _with_hashes(block, raw, segment) if is_hashed else block
@@ -123,17 +125,17 @@ def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) ->
 
 def _folder_columns(names: Sequence[str], segment: Segment, block: Block) -> dict[str, pa.Array]:
     """Return the columns of a file's folders, which are the last ones, by some names."""
-    values = zip(names[segment.num_own :], segment.file.folder_values, strict=True)
+    values = zip(names[segment.file.num_own :], segment.file.folder_values, strict=True)
     return {name: pa.array([value] * block.table.num_rows, pa.binary()) for name, value in values}
 
 
 def _completed(block: Block, segment: Segment, schema: TableSchema) -> Block:
     """Return a block with the columns of its folders, and, empty, the columns of other files."""
-    values = _folder_columns(segment.columns, segment, block)
+    values = _folder_columns(segment.file.columns, segment, block)
     nothing = pa.nulls(block.table.num_rows, pa.binary())
     table, raw = block.table, block.raw
     for name in sorted((schema.numbers | schema.texts) - set(table.column_names)):
-        if name not in segment.columns and name not in schema.by_name:
+        if name not in segment.file.columns and name not in schema.by_name:
             continue
         texts = values.get(name, nothing)
         table = table.append_column(name, parse_column(texts, name, block.bad, schema))

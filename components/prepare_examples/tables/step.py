@@ -1,86 +1,126 @@
-"""Planning of tables: files are split at the ends of records, and rows into splits by key."""
+"""Preparation of tables: files are split at the ends of records, and rows into splits by key."""
 
-from collections.abc import Mapping, Sequence
+import json
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 
-from components.prepare_examples.errors import DataError
-from components.prepare_examples.output.publish import local_path
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.errors import DataError, Refuse, Write
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import source_entry
+from components.prepare_examples.output.publish import UNUSED, local_path
+from components.prepare_examples.parts import finish
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.job import TableJob
-from components.prepare_examples.tables.period import Period, period_of
+from components.prepare_examples.tables.outcome import Outcome, ranked_values
+from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
-from components.prepare_examples.tables.plan import TablePlan, plan_table
+from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label, with_windows
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.write import TableOptions
+from components.prepare_examples.tables.write import TableOptions, write_part
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
+from trainer import Json
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Binary
 from trainer.workloads.declarations.split import FILES, HASH, Split, is_window
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenedTable:
-    """The files of a table, with the columns of each by the schema's names."""
+class Source:
+    """The files of a table, with the columns of each, and where they come from."""
 
-    schema: TableSchema
-    split: Split
-    period: Period | None
     files: Sequence[TableFile]
-    headers: Mapping[str, columns.Header]
     is_verified: bool = False
     pictures: Pictures | None = None
     query: str | None = None
 
-    @property
-    def columns(self) -> dict[str, list[str]]:
-        """The schema's names of each file's columns, by path."""
-        return {path: header.columns for path, header in self.headers.items()}
 
-    @cached_property
-    def picture_rows(self) -> PictureRows | None:
-        """The rows by their pictures, None without any; reads all rows."""
-        if self.pictures is None:
-            return None
-        return match_rows(self.files, self.columns, self.schema, self.pictures)
-
-    def num_shards(self, options: PrepareOptions) -> int:
-        """Return the number of files of each split."""
-        num_bytes = sum(file.weight for file in self.files)
-        if self.picture_rows is not None:
-            num_bytes += self.picture_rows.num_rows * sum(
-                column.num_pixels for column in self.schema.images
-            )
-        return options.planned_shards(num_bytes)
-
-
-def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
+def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
     """Find the files, or fetch the sample; check the headers and plan the parts."""
-    opened = _open_files(workload, data_dir, options)
-    columns.check_headers(opened.headers)
+    schema, split = _schema(workload, options)
+    period = period_of(schema, options)
+    source = _open_files(workload, schema, data_dir, options)
+    files, rows = source.files, PictureRows()
+    if source.pictures:
+        rows = match_rows(files, schema, source.pictures)
+    num_bytes = sum(file.weight for file in files)
+    num_bytes += rows.num_rows * sum(column.num_pixels for column in schema.images)
+    num_shards = options.planned_shards(num_bytes)
     table = plan_table(
-        opened.files,
-        columns=opened.columns,
-        num_shards=opened.num_shards(options),
+        files,
+        num_shards=num_shards,
         digest=lambda file: sha256_of(Path(file.path)),
         max_rows=options.max_examples,
     )
-    return _make_job(opened, table, options)
+    if table.num_rows == 0:
+        raise DataError(f"{files[0].path} has a header but no rows")
+    common = [name for name in files[0].columns if all(name in file.columns for file in files)]
+    groups = schema.group_by if schema.split_by else ()
+    key = columns.check_key(options.split_key or groups, common, schema)
+    schema = with_values_of_label(schema, table.parts)
+    rule = rule_of(split, options, hashed=" and ".join(key), paths=[file.path for file in files])
+    if time := next((time for time in schema.times if time.name == rule.column), None):
+        rule = replace(rule, zone=time.time_zone, groups=groups)
+        rule = with_windows(rule, schema, table.parts, period=period)
+    chosen = TableOptions(
+        schema=schema,
+        key=key,
+        rule=rule,
+        num_shards=num_shards,
+        compression=COMPRESSIONS[options.compression],
+        period=period,
+        patterns=tuple(_patterns(options)),
+        left_out=rows.reasons,
+    )
+
+    def write(folder: Path, refuse: Refuse) -> None:
+        result = run_pipeline(
+            table.parts,
+            partial(write_part, options=chosen, output_dir=str(folder)),
+            finish,
+            folder=folder,
+            flags=options.beam_options,
+        )
+        outcome = Outcome(
+            options=chosen, settings=options, result=result, folder=folder, refuse=refuse
+        )
+        _check_values(outcome)
+        outcome.check_share()
+        _check_rows(outcome, chosen, planned=table.num_rows)
+        outcome.check_splits()
+        outcome.check_label()
+        _warn(outcome)
+        outcome.describe(
+            sources=[
+                source_entry(Path(path).name, sha256, is_verified=source.is_verified)
+                for path, sha256 in table.digests.items()
+            ],
+            split_columns=_hashed_columns(files, chosen),
+            query=source.query,
+            unused=_unused(outcome, rows),
+            times=_times(result["tally"], schema),
+        )
+
+    return write
 
 
-def _open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> OpenedTable:
+def _open_files(
+    workload: Workload, schema: TableSchema, data_dir: Path, options: PrepareOptions
+) -> Source:
     """Find the files, or fetch the sample, and read their headers."""
-    schema, split = _schema(workload, options)
-    period = period_of(schema, options)
     query, pictures, is_verified = None, None, False
     if schema.images and not options.files:
         raise DataError(
@@ -98,63 +138,121 @@ def _open_files(workload: Workload, data_dir: Path, options: PrepareOptions) -> 
         fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
         paths, is_verified = [*map(str, fetched.values())], not options.trust_files
     files = [open_table(path, header=schema.header) for path in paths]
-    names = {file.path: file.names for file in files}
-    return OpenedTable(
-        schema=schema,
-        split=split,
-        period=period,
-        files=files,
-        headers=columns.match_headers(names, schema, ignored=options.ignore_columns),
-        is_verified=is_verified,
-        pictures=pictures,
-        query=query,
-    )
+    files = columns.match_files(files, schema, ignored=options.ignore_columns)
+    return Source(files=files, is_verified=is_verified, pictures=pictures, query=query)
 
 
-def _make_job(opened: OpenedTable, table: TablePlan, options: PrepareOptions) -> TableJob:
-    """Return the job of writing the planned rows.
+def _hashed_columns(files: Sequence[TableFile], options: TableOptions) -> list[str] | None:
+    """Return the columns whose values decide the split, if all values of a row do."""
+    if options.key != (columns.WHOLE_ROW,) or not options.rule.is_hashed:
+        return None
+    return sorted({name for file in files for name in columns.hashed_names(file.names).values()})
 
-    Raises:
-        DataError: there are none, or a column that decides the split is not in all files.
+
+def _check_values(outcome: Outcome) -> None:
+    """Check that a binary label has two values.
+
+    Rows whose value occurs once besides two others are only quarantined.
     """
-    schema, files = opened.schema, opened.files
-    if table.num_rows == 0:
-        raise DataError(f"{files[0].path} has a header but no rows")
-    first, *others = opened.columns.values()
-    common = [name for name in first if all(name in other for other in others)]
-    groups = schema.group_by if schema.split_by else ()
-    key = columns.check_key(options.split_key or groups, common, schema)
-    schema = with_values_of_label(schema, table.parts)
-    rule = rule_of(
-        opened.split, options, hashed=" and ".join(key), paths=[file.path for file in files]
-    )
-    if time := next((time for time in schema.times if time.name == rule.column), None):
-        rule = replace(rule, zone=time.time_zone, groups=groups)
-        rule = with_windows(rule, schema, table.parts, period=opened.period)
-    split_columns = None
-    if key == (columns.WHOLE_ROW,) and rule.is_hashed:
-        split_columns = sorted(
-            {name for file in files for name in columns.hashed_names(file.names).values()}
+    schema, values = outcome.options.schema, outcome.result["tally"]["labels"]
+    if not isinstance(schema.label, Binary) or schema.label.is_one_against_rest:
+        return
+    counted = [v for v, count in values.items() if count > 1 or schema.negative is None]
+    if len(counted) > 2:  # noqa: PLR2004
+        outcome.refuse(
+            DataError(
+                f"{schema.label.name} has {len(values)} values, and a Binary label two:"
+                f" {ranked_values(values)}; correct the files, declare Classes, or say that all"
+                " others are negative with is_one_against_rest=True",
+                about=schema.label.name,
+            )
         )
-    write_options = TableOptions(
-        schema=schema,
-        key=key,
-        rule=rule,
-        num_shards=opened.num_shards(options),
-        compression=COMPRESSIONS[options.compression],
-        period=opened.period,
-        patterns=tuple(_patterns(options)),
-        left_out=opened.picture_rows.reasons if opened.picture_rows else {},
-    )
-    return TableJob(
-        table=table,
-        options=write_options,
-        settings=options,
-        is_verified=opened.is_verified,
-        split_columns=split_columns,
-        query=opened.query,
-        pictures=opened.picture_rows,
-    )
+
+
+def _check_rows(outcome: Outcome, options: TableOptions, *, planned: int | None) -> None:
+    """Check that all planned rows were read, and that examples were written."""
+    rows = outcome.rows
+    if planned not in {None, rows["read"]}:
+        raise DataError(
+            f"{planned:,} rows were planned, but {rows['read']:,} read: a file has changed; run"
+            " again when no program writes to it"
+        )
+    if rows["read"] != sum(rows.values()) - rows["read"]:
+        raise AssertionError(f"the numbers of rows do not add up: {rows}")
+    if rows["written"] == 0:
+        raise DataError(_no_rows_message(outcome.result["tally"], rows, options))
+
+
+def _unused(outcome: Outcome, pictures: PictureRows) -> Json | None:
+    """Write the names of the files that no row uses; return the manifest's entry."""
+    is_limited = 0 < outcome.settings.max_examples <= outcome.rows["read"]
+    if is_limited or not pictures.unused:
+        return None
+    lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
+    (outcome.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    notes = list(pictures.words())
+    return {"num_files": len(pictures.unused), "file": UNUSED, "notes": notes}
+
+
+def _warn(outcome: Outcome) -> None:
+    """Log how many rows are left out and why, and which split lacks a class."""
+    rows, label = outcome.rows, outcome.options.schema.label
+    if outcome.num_bad:
+        entry = quarantine.manifest_entry(outcome.result)
+        worst = quarantine.worst_columns(entry, outcome.folder)
+        logger.warning("%d of %d rows were quarantined: %s", outcome.num_bad, rows["read"], worst)
+    if count := rows.get("repeated_headers"):
+        logger.warning("%d rows repeat the header of their file and are left out", count)
+    if count := rows.get("unlabelled"):
+        logger.warning("%d of %d rows have no %s and are left out", count, rows["read"], label.name)
+    for split, classes in outcome.absent_classes().items():
+        shown = ", ".join(map(str, classes))
+        logger.warning("no row of the %s split has the %s %s", split, label.name, shown)
+
+
+def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
+    schema = options.schema
+    if options.period and rows["filtered"]:
+        return (
+            f"0 of {rows['read']:,} rows have a {options.period}; use other dates, or a longer"
+            " window"
+        )
+    if not rows["read"]:
+        return "the files have headers but no rows"
+    if "unlabelled" in rows:
+        return (
+            f"no row is left of {rows['read']:,}: {rows['unlabelled']:,} have no"
+            f" {schema.label.name} and {rows['quarantined']:,} are bad; correct the files, or"
+            " declare another label"
+        )
+    return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
+
+
+def _times(tally: Json, schema: TableSchema) -> Json | None:
+    """Return the manifest's entry about times, None without any; warn of a doubtful zone."""
+    for time in schema.times:
+        prefix = f"{time.name} "
+        zones = {
+            name.removeprefix(prefix): count
+            for name, count in tally["zones"].items()
+            if name.startswith(prefix)
+        }
+        if "UTC" in zones and time.time_zone != "UTC":
+            logger.warning(
+                "%s is labelled UTC and was converted to wall time in %s; if it already holds "
+                "local time, as BigQuery's table does, set time_zone=UTC",
+                *(time.name, time.time_zone),
+            )
+    if not schema.times:
+        return None
+    prefix = f"{schema.times[0].name} " if len(schema.times) == 1 else ""
+    return {
+        "column": ", ".join(time.name for time in schema.times),
+        "wall_time_of": ", ".join(dict.fromkeys(time.time_zone for time in schema.times)),
+        "rows_converted_from": {
+            name.removeprefix(prefix): count for name, count in tally["zones"].items()
+        },
+    }
 
 
 def explain_query(workload: Workload, options: PrepareOptions) -> str:

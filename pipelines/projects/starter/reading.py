@@ -217,7 +217,7 @@ def _rows(file: TableFile) -> Iterator[Rows]:
 def _csv_rows(file: TableFile) -> Iterator[Rows]:
     columns = tuple(map(Category, file.names))
     schema = TableSchema(workload="new", columns=columns, label=Classes(file.names[0]))
-    for first, block in blocks(Segment(file, file.names, file.data_start, -1), schema):
+    for first, block in blocks(Segment(file, file.data_start, -1), schema):
         reasons = block.bad.reasons.items()
         for row, (name, reason) in sorted(reasons):
             if name != HEADER:

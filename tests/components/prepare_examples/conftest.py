@@ -9,11 +9,10 @@ import pytest
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.existing_records import step as records
-from components.prepare_examples.images import folder_step as folders
 from components.prepare_examples.images import step as images
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables import job as tables
+from components.prepare_examples.tables import step as tables
 from components.prepare_examples.tables.reading import bigquery
 from tests.support.data.csv_tables import write_table
 from tests.support.data.prepared import Prepared
@@ -29,7 +28,7 @@ def without_beam(monkeypatch) -> None:
             return run_pipeline(elements, work, finish, flags=flags, **options)
         return json.loads(json.dumps(finish([work(element) for element in elements])))
 
-    for step in (tables, records, folders, images):
+    for step in (tables, records, images):
         monkeypatch.setattr(step, "run_pipeline", work_here)
 
 

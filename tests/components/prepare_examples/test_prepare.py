@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.shards import write_shard
+from components.prepare_examples.images.shards import RawImages, write_shard
 from components.prepare_examples.output.quarantine import side_file_entry
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import sha256_of
@@ -105,16 +105,16 @@ def test_a_shard_that_cannot_be_written_is_named_and_never_looks_complete(
         raise KeyboardInterrupt
 
     many = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
-    folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
+    photographs = RawImages(CIFAR10.format, str(tiny_cifar10(num_batch=20)))
     with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
-        write_shard(many, kind=CIFAR10.format, **folders)
+        write_shard((many, 0), images=photographs, output_dir=str(tmp_path))
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
-    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
+    digits = RawImages(MNIST.format, str(tiny_mnist()))
     with pytest.raises(OSError, match=r"nowhere.*test-00000"):
-        write_shard(shard, kind=MNIST.format, **folders)
+        write_shard((shard, 0), images=digits, output_dir=str(tmp_path / "nowhere"))
     monkeypatch.setattr(RecordFile, "finish", killed)
     with pytest.raises(KeyboardInterrupt):
-        write_shard(shard, kind=MNIST.format, **{**folders, "output_dir": str(tmp_path)})
+        write_shard((shard, 0), images=digits, output_dir=str(tmp_path))
     assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
 
 

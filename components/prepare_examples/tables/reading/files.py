@@ -1,7 +1,6 @@
 """The files of a table: their headers, and the offsets at which CSV files can be split."""
 
 import hashlib
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -34,16 +33,29 @@ STREAM_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file whose header has been read; `data_start` is the offset of its first record."""
+    """A file whose header has been read.
+
+    Attributes:
+        kind: CSV, STREAM, JSON or PARQUET.
+        names: its columns; the last ones have the values in the names of its folders.
+        data_start: the offset of the first record.
+        columns: the schema's names of its columns, once they are known.
+    """
 
     path: str
-    kind: str  # CSV, STREAM, JSON or PARQUET
+    kind: str
     num_bytes: int
     names: tuple[str, ...]
     data_start: int = 0
     group_rows: tuple[int, ...] = ()
     separator: str = ","
-    folder_values: tuple[str | None, ...] = ()  # of the last columns, see folder_columns
+    folder_values: tuple[str | None, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def num_own(self) -> int:
+        """The number of columns that the file has itself."""
+        return len(self.names) - len(self.folder_values)
 
     @property
     def weight(self) -> int:
@@ -64,19 +76,6 @@ class Cut:
     num_rows: int
 
 
-@dataclass(frozen=True)
-class Scan:
-    """The result of reading a CSV file once; the last cut is the file's end."""
-
-    sha256: str
-    cuts: tuple[Cut, ...]
-
-    def at(self, offset: int) -> Cut:
-        """Return the first cut at or after one of the target offsets."""
-        offsets = [cut.offset for cut in self.cuts]
-        return self.cuts[min(bisect_right(offsets, offset - 1), len(offsets) - 1)]
-
-
 def open_table(path: str, *, header: Sequence[str] = ()) -> TableFile:
     """Read a file's header; `header` has the names of the columns of CSV files without one.
 
@@ -87,7 +86,8 @@ def open_table(path: str, *, header: Sequence[str] = ()) -> TableFile:
         raise DataError(f"{path} is empty; a file needs a header")
     file = _open(path, header)
     more = folder_columns(path, file.names)
-    return replace(file, names=(*file.names, *more), folder_values=tuple(more.values()))
+    names = (*file.names, *more)
+    return replace(file, names=names, columns=names, folder_values=tuple(more.values()))
 
 
 def folder_columns(path: str, names: Iterable[str]) -> dict[str, str | None]:
@@ -136,14 +136,15 @@ def open_records(path: str, kind: str, start: int) -> IO[bytes]:
     return file
 
 
-def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
-    """Read a plain CSV file once, for its digest and a cut at or after each target offset.
+def scan(
+    file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
+) -> tuple[str, list[Cut]]:
+    """Read a plain CSV file once; return its SHA-256, and its start, cuts and end.
 
-    The offsets are in ascending order. The last cut is made after `max_rows` records, behind which
-    only the digest is computed, or at the file's end.
+    There is a cut at or after each target offset; these are in ascending order. The end is behind
+    `max_rows` records, behind which only the digest is computed, or the file's.
     """
-    digest, finder = hashlib.sha256(), RecordFinder()
-    waiting = [target for target in targets if target > file.data_start]
+    digest, finder, waiting = hashlib.sha256(), RecordFinder(), list(targets)
     cuts = [Cut(file.data_start, 0)]
     offset, num_rows, end = file.data_start, 0, None
     with Path(file.path).open("rb") as content, ThreadPoolExecutor(1) as beside:
@@ -153,20 +154,23 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
             digested = beside.submit(digest.update, chunk)
             if end:
                 continue
-            ends = finder.ends(chunk)
-            while waiting and len(ends) and waiting[0] <= offset + int(ends[-1]) + 1:
-                position = int(ends.searchsorted(waiting[0] - offset - 1))
-                cuts.append(Cut(offset + int(ends[position]) + 1, num_rows + position + 1))
-                waiting = [target for target in waiting if target > cuts[-1].offset]
+            ends = offset + 1 + finder.ends(chunk)
+            while waiting and len(ends) and waiting[0] <= ends[-1]:
+                target = waiting.pop(0)
+                if target > file.data_start:
+                    position = int(ends.searchsorted(target))
+                    cuts.append(Cut(int(ends[position]), num_rows + position + 1))
+                else:
+                    cuts.append(cuts[0])
             if max_rows is not None and num_rows + len(ends) >= max_rows:
-                end = Cut(offset + int(ends[max_rows - num_rows - 1]) + 1, max_rows)
+                end = Cut(int(ends[max_rows - num_rows - 1]), max_rows)
             num_rows += len(ends)
             offset += len(chunk)
     if finder.is_quoted and not end:
         raise DataError(f"{file.path}, row {num_rows + 1}: a quote is never closed")
     last = end or Cut(offset, num_rows + int(finder.has_rest()))
-    kept = [cut for cut in cuts if cut.offset < last.offset]
-    return Scan(digest.hexdigest(), (*kept, last))
+    cuts = [cut if cut.offset < last.offset else last for cut in cuts]
+    return digest.hexdigest(), cuts + [last] * (len(waiting) + 1)
 
 
 def count_rows(file: TableFile, most: int) -> int:

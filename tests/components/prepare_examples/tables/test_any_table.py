@@ -354,5 +354,5 @@ def test_blocks_of_many_columns_are_larger():
 
 def test_a_cut_at_the_end_of_a_row_is_made_once(tmp_path):
     (tmp_path / "a.csv").write_text("a\n" + "1\n" * 8)
-    found = scan(open_table(str(tmp_path / "a.csv")), [10, 14])
-    assert [cut.offset for cut in found.cuts] == [2, 10, 14, 18]
+    _, cuts = scan(open_table(str(tmp_path / "a.csv")), [10, 14])
+    assert [cut.offset for cut in cuts] == [2, 10, 14, 18]

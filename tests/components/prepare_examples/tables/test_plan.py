@@ -8,7 +8,7 @@ import pytest
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.raw_files import open_idx, splits_of
-from components.prepare_examples.images.shards import merge_entries
+from components.prepare_examples.images.shards import finish
 from components.prepare_examples.output import publish
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
@@ -116,7 +116,7 @@ def test_no_shard_is_empty_and_no_split_without_one():
         plan_shards(MNIST_SPLITS, {"eval": 0})
 
 
-def test_the_manifest_adds_up_what_was_written_in_any_order():
+def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
     def entry(index):
         statistics = ImageStatistics(num_channels=1)
         images = np.full((5, 1, 4), 100 * index, np.uint8)
@@ -128,9 +128,11 @@ def test_the_manifest_adds_up_what_was_written_in_any_order():
             "sha256": "x",
             "crc32c": "y",
             "statistics": statistics,
+            "bad": [],
+            "digest": 0,
         }
 
-    result = merge_entries([entry(1), entry(0)])
+    result = finish([entry(1), entry(0)], output_dir=str(tmp_path))
     assert result["splits"]["train"]["num_examples"] == 10
     shards = result["splits"]["train"]["shards"]
     assert [shard["file"] for shard in shards] == ["train-0", "train-1"]
