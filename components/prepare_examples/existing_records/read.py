@@ -1,7 +1,7 @@
 """Reading of TFRecord files, plain or gzipped, with the checks of their sums."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -118,35 +118,55 @@ def why_no_example(record: bytes) -> str:
     return SEQUENCE if is_sequence(record) else "is not a tf.train.Example"
 
 
-def parse(records: Sequence[bytes], features: Sequence[RecordFeature]) -> dict[str, pa.Array]:
-    """Return each feature of records as lists.
+def parse(
+    records: Sequence[bytes], features: Sequence[RecordFeature]
+) -> tuple[dict[int, tuple[str, str]], dict[str, pa.Array]]:
+    """Return the records that cannot be read, and each feature of the others as lists.
 
-    Raises:
-        ValueError: a record is not a tf.train.Example, or a feature has another type.
+    Each bad record has the name of the feature that it has in another type, or "", and the reason.
     """
+    reasons = {
+        number: ("", SEQUENCE) for number, record in enumerate(records) if is_sequence(record)
+    }
+    try:
+        return reasons, _columns(records, reasons, features)
+    except ValueError:
+        for number, record in enumerate(records):
+            if reason := _reason_of(record, features):
+                reasons[number] = reason
+        return reasons, _columns(records, reasons, features)
+
+
+def _columns(
+    records: Sequence[bytes], bad: Container[int], features: Sequence[RecordFeature]
+) -> dict[str, pa.Array]:
+    """Return the features of all records but the bad ones; ValueError if one cannot be parsed."""
     import tensorflow as tf
 
+    good = [record for number, record in enumerate(records) if number not in bad]
+    if not good:
+        return {}
+    # All absent values are empty lists.
+    specs = {one.name: tf.io.RaggedFeature(tf.dtypes.as_dtype(one.dtype)) for one in features}
     try:
-        columns = tf.io.parse_example(
-            list(records), {feature.name: feature.spec() for feature in features}
-        )
+        columns = tf.io.parse_example(good, specs)
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(str(error)) from error
-    return {feature.name: _as_lists(columns[feature.name]) for feature in features}
+    return {name: _as_lists(columns[name]) for name in specs}
 
 
-def reason_of(record: bytes, features: Sequence[RecordFeature]) -> tuple[str, str]:
-    """Return the name of a feature that a record has in another type, or "", and the reason."""
+def _reason_of(record: bytes, features: Sequence[RecordFeature]) -> tuple[str, str] | None:
+    """Return the feature that a record has in another type, or "", and the reason; None: good."""
     if is_sequence(record):
         return "", SEQUENCE
     for feature in features:
         try:
-            parse([record], [feature])
+            _columns([record], (), [feature])
         except ValueError as error:
             if "Could not parse example" in str(error):
                 return "", why_no_example(record)
             return feature.name, f"is not of the type {feature.dtype}"
-    return "", "cannot be parsed"
+    return None
 
 
 def _as_lists(ragged: Any) -> pa.Array:

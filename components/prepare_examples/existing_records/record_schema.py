@@ -1,6 +1,5 @@
 """The features of records, from the declarations of a workload."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,12 +38,6 @@ class RecordFeature:
     def is_list(self) -> bool:
         """True if a record may have several values."""
         return self.shape != ()
-
-    def spec(self) -> Any:
-        """Return the specification for tf.io.parse_example; all absent values are empty lists."""
-        import tensorflow as tf
-
-        return tf.io.RaggedFeature(tf.dtypes.as_dtype(self.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,20 +83,13 @@ def schema_of(
     """
     label = workload.label
     declared: Mapping[str, Any] = workload.features  # type: ignore[attr-defined]
-    features = [_feature(name, spec) for name, spec in declared.items()]
-    weight = workload.weight
-    if weight and weight not in declared:
-        features.append(RecordFeature(name=weight, dtype=FLOAT))
-    features = [feature for feature in features if feature.name != label.name]
+    features = [_feature(name, spec) for name, spec in declared.items() if name != label.name]
+    if workload.weight and workload.weight not in declared:
+        features.append(RecordFeature(name=workload.weight, dtype=FLOAT))
     features.append(_label_feature(label, sample))
     for name in deciding:
         features += _deciding(name, features, sample)
-    counted = [
-        replace(feature, is_counted=False)
-        if feature.dtype == BYTES and _is_binary(sample.get(feature.name))
-        else feature
-        for feature in features
-    ]
+    counted = [replace(feature, is_counted=_is_counted(feature, sample)) for feature in features]
     return RecordSchema(workload=workload.name, features=tuple(counted), label=label)
 
 
@@ -146,35 +132,36 @@ def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) ->
     return RecordFeature(name=label.name, dtype=sample[label.name][0])
 
 
-def _is_binary(sample: tuple[str, list[Any]] | None) -> bool:
-    """Return whether the values of a sample are not texts, or very long ones."""
-    return any(
+def _is_counted(feature: RecordFeature, sample: Mapping[str, tuple[str, list[Any]]]) -> bool:
+    """Return whether a feature is counted: unless it is binary data, or very long texts."""
+    _, values = sample.get(feature.name, ("", []))
+    is_binary = feature.dtype == BYTES and any(
         len(value) > LONGEST_TEXT or value.decode(errors="ignore").encode() != value
-        for value in (sample[1] if sample else ())
+        for value in values
     )
+    return feature.is_counted and not is_binary
 
 
 def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict[int, str]:
     """Return the rows whose values do not fit the declaration, each with the reason."""
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    wrong = {}
+    wrong: dict[int, str] = {}
     if feature.shape is not None:
         size = int(np.prod(feature.shape))
         is_wrong = (lengths != size) & ((lengths > 0) | feature.is_required)
         for row in np.flatnonzero(is_wrong).tolist():
-            is_missing = lengths[row] == 0
-            wrong[row] = "is missing" if is_missing else f"{lengths[row]} values instead of {size}"
-    values = pc.list_flatten(column)
+            wrong[row] = (
+                f"{lengths[row]} values instead of {size}" if lengths[row] else "is missing"
+            )
     if feature.dtype == FLOAT:
-        is_bad = ~np.isfinite(values.to_numpy(zero_copy_only=False))
-        for position in np.flatnonzero(is_bad).tolist():
-            row = int(np.repeat(np.arange(len(lengths)), lengths)[position])
-            wrong.setdefault(row, f"{values[position].as_py()} is not a finite number")
+        values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        for position in np.flatnonzero(~np.isfinite(values)).tolist():
+            wrong.setdefault(int(rows[position]), f"{values[position]} is not a finite number")
     if feature.name == label.name:
         for row, items in enumerate(column.to_pylist()):
-            reason = _wrong_label(items, label)
-            if reason and row not in wrong:
-                wrong[row] = reason
+            if reason := _wrong_label(items, label):
+                wrong.setdefault(row, reason)
     return wrong
 
 
@@ -187,8 +174,7 @@ def _wrong_label(items: list[Any], label: Label) -> str:
         if classes and value not in classes and str(value) not in classes:
             return f"{value!r} is not a class; allowed: {', '.join(map(str, classes[:10]))}"
         if isinstance(label, Regression):
-            low = -math.inf if label.low is None else label.low
-            high = math.inf if label.high is None else label.high
-            if not low <= value <= high:
+            is_low = label.low is not None and value < label.low
+            if is_low or (label.high is not None and value > label.high):
                 return f"{value} is impossible; allowed: {label.allowed}"
     return ""

@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.existing_records.read import (
     batches,
-    is_sequence,
     parse,
     read_records,
-    reason_of,
 )
 from components.prepare_examples.existing_records.record_schema import (
     BYTES,
@@ -56,7 +54,7 @@ def _write_batch(
     records: list[bytes], path: str, files: PartFiles, options: RecordOptions, *, first: int
 ) -> None:
     schema = options.schema
-    reasons, columns = _parsed(records, schema.features)
+    reasons, columns = parse(records, schema.features)
     read = np.array([number for number in range(len(records)) if number not in reasons], int)
     plain = {}
     for feature in schema.features if columns else ():
@@ -86,35 +84,13 @@ def _write_batch(
         files.write(good, kept, numbers, rule=options.rule, hashes=hashes)
 
 
-def _parsed(
-    records: list[bytes], features: Sequence[RecordFeature]
-) -> tuple[dict[int, tuple[str, str]], dict[str, pa.Array]]:
-    """Return the records that cannot be read, with feature and reason, and the others' features."""
-    reasons = {
-        number: reason_of(record, features)
-        for number, record in enumerate(records)
-        if is_sequence(record)
-    }
-    try:
-        good = [record for number, record in enumerate(records) if number not in reasons]
-        return reasons, parse(good, features) if good else {}
-    except ValueError:
-        for number, record in enumerate(records):
-            try:
-                parse([record], features)
-            except ValueError:
-                reasons[number] = reason_of(record, features)
-    good = [record for number, record in enumerate(records) if number not in reasons]
-    return reasons, parse(good, features) if good else {}
-
-
 def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:
     """Yield the times of all records that can be read, by which a rule splits them."""
     names = (options.rule.column, *options.rule.groups)
     features = [feature for feature in options.schema.features if feature.name in names]
     for path in paths:
         for records in batches(read_records(Path(path))):
-            _, columns = _parsed(records, features)
+            _, columns = parse(records, features)
             if columns:
                 plain = {value.name: _plain(columns[value.name], value) for value in features}
                 hashes = [plain[name] for name in options.rule.groups]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from components.prepare_examples.errors import DataError
+from components.prepare_examples.errors import DataError, fail
 from components.prepare_examples.existing_records import step
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
@@ -68,7 +68,7 @@ def run(tmp_path, without_beam):
         given = PrepareOptions(files=tuple(map(str, files)), **options)
         folder = tmp_path / f"out-{next(numbers)}"
         folder.mkdir()
-        step.plan(workload, tmp_path, resolve(given, run_moment(given))).write(folder)
+        step.plan(workload, tmp_path, resolve(given, run_moment(given)))(folder, fail)
         return Prepared(folder, json.loads((folder / "manifest.json").read_text()))
 
     numbers = itertools.count()
