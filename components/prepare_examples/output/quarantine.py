@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -26,10 +27,17 @@ class BadRows:
 
     reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
 
-    def add(self, rows: NDArray[np.int64], column: str, describe: Callable[[int], str]) -> None:
-        """Add rows with a bad value in a column."""
-        for row in rows.tolist():
-            self.put(row, column, describe(row))
+    def add(
+        self,
+        is_bad: Any,
+        column: str,
+        describe: Callable[[int], str],
+        *,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add the rows of bad values of a column; `rows` has the row of each value of lists."""
+        for place in np.flatnonzero(is_bad).tolist():
+            self.put(place if rows is None else int(rows[place]), column, describe(place))
 
     def put(self, row: int, column: str, reason: str) -> None:
         """Add a row, unless it is bad already."""

@@ -166,17 +166,17 @@ def _types(schema: TableSchema) -> dict[str, pa.DataType]:
     }
 
 
-def _repeated(raw: pa.Table, header: Mapping[str, str]) -> NDArray[np.int64]:
-    """Return the rows that have the name of each column as its value; numbers are never names."""
+def _repeated(raw: pa.Table, header: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return whether each row has the name of each column as its value; numbers are no names."""
     if not header or any(pa.types.is_floating(kind) for kind in raw.schema.types):
-        return np.empty(0, np.int64)
+        return np.zeros(raw.num_rows, bool)
     is_name = np.ones(raw.num_rows, bool)
     for name in raw.column_names:
         names = pa.array([header[name], f" {header[name]}"]).cast(raw[name].type)
         is_name &= pc.is_in(raw[name], names).to_numpy()
         if not is_name.any():
             break
-    return np.flatnonzero(is_name)
+    return is_name
 
 
 def _parse(
@@ -230,9 +230,8 @@ def parse_numbers(
     texts = plain_texts(decoded, markers)
     numbers = numbers_of(texts, known if isinstance(known, Written) else Written())
     is_missing = pc.and_(texts.is_null(), pc.or_(decoded.is_valid(), column.is_null()))
-    is_right = pc.or_(is_missing, numbers.is_valid())
-    wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
-    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not a number")
+    is_wrong = pc.invert(pc.or_(is_missing, numbers.is_valid()))
+    bad.add(is_wrong, known.name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers
 
 
@@ -245,8 +244,7 @@ def parse_texts(
     """
     texts = utf8_or_null(column)
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
-    wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
-    bad.add(wrong, known.name, lambda row: f"{_shown(column[row].as_py())} {NOT_UTF_8}")
+    bad.add(is_wrong, known.name, lambda row: f"{_shown(column[row].as_py())} {NOT_UTF_8}")
     return plain_texts(texts, markers, is_spelled=not isinstance(known, Text | Timestamp | Image))
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -162,8 +161,7 @@ def clean(block: Block, schema: TableSchema) -> Block:
         [time] = [time for time in schema.times if time.name == part.of]
         columns[part.name] = part_of(_without_impossible(columns[time.name], time), part.part)
     for name in schema.never_missing:
-        missing = np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False))
-        block.bad.add(missing, name, lambda _: "is missing")
+        block.bad.add(columns[name].is_null(), name, lambda _: "is missing")
     return replace(block, table=pa.table(columns), zones=zones)
 
 

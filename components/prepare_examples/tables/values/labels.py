@@ -84,7 +84,7 @@ def _binary(column: pa.Array, label: Binary, negative: str | None, bad: BadRows)
     if negative is not None:
         is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, negative, None])))
         bad.add(
-            np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False)),
+            is_wrong,
             label.name,
             lambda row: f"{texts[row].as_py()!r} is neither {positive!r} nor {negative!r}",
         )
@@ -99,13 +99,12 @@ def _class_values(column: pa.Array, label: Classes, bad: BadRows, *, is_integer:
         counted = column.dictionary_encode()
         values = counted.dictionary.to_pylist()
         wrong_codes = [code for code, value in enumerate(values) if value not in known]
-        codes = counted.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        wrong = np.flatnonzero(np.isin(codes, wrong_codes))
-        shown = _shown(label)
+        codes = np.asarray(counted.indices.fill_null(-1))
+        allowed = _shown(label)
         bad.add(
-            wrong,
+            np.isin(codes, wrong_codes),
             label.name,
-            lambda row: f"{values[codes[row]]!r} is not a class; allowed: {shown}",
+            lambda row: f"{values[codes[row]]!r} is not a class; allowed: {allowed}",
         )
     return column
 
@@ -122,11 +121,7 @@ def _several(column: pa.Array, label: Multilabel, bad: BadRows) -> pa.Array:
                 for value in values or ():
                     if value in wrong:
                         bad.put(row, label.name, f"{value!r} is not a label; allowed: {shown}")
-    if not labels.null_count:
-        return labels
-    lengths = pc.list_value_length(labels).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), labels.flatten())
+    return pc.coalesce(labels, pa.scalar([], labels.type))
 
 
 def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType) -> pa.Array:

@@ -32,11 +32,10 @@ def parse_list(column: pa.Array, known: Number | Category, bad: BadRows) -> pa.A
         values = _numbers(values, rows, known, bad)
         check_limits(values, known.name, known, bad, rows=rows)
         if isinstance(known, Number):
-            wrong = np.flatnonzero((lengths != known.length) & (lengths >= 0))
-            bad.add(
-                wrong, known.name, lambda row: f"{lengths[row]} numbers instead of {known.length}"
-            )
-        if isinstance(known, Category):
+            is_wrong = (lengths != known.length) & (lengths >= 0)
+            expected = f"numbers instead of {known.length}"
+            bad.add(is_wrong, known.name, lambda row: f"{lengths[row]} {expected}")
+        else:
             values = to_integers(values, known.name, bad, rows=rows)
         values = values.fill_null(0)
     else:
@@ -79,6 +78,10 @@ def _numbers(
         texts = values
         numbers = values.cast(pa.float64(), safe=False)
         numbers = pc.if_else(pc.is_finite(numbers), numbers, None)
-    for position in np.flatnonzero(numbers.is_null().to_numpy(zero_copy_only=False)).tolist():
-        bad.put(int(rows[position]), known.name, f"{texts[position].as_py()!r} is not a number")
+    bad.add(
+        numbers.is_null(),
+        known.name,
+        lambda place: f"{texts[place].as_py()!r} is not a number",
+        rows=rows,
+    )
     return numbers

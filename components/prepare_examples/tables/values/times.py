@@ -87,8 +87,8 @@ def parse_times(
         except pa.ArrowInvalid:
             seconds = _parse_texts(column, known, zones)
         expected = "is not a time; expected Unix seconds, or a text such as 2024-01-31 23:59:59"
-    wrong = pc.and_(seconds.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
-    bad.add(np.flatnonzero(wrong), known.name, lambda row: f"{column[row].as_py()!r} {expected}")
+    is_wrong = pc.and_(seconds.is_null(), column.is_valid())
+    bad.add(is_wrong, known.name, lambda row: f"{column[row].as_py()!r} {expected}")
     return seconds
 
 
@@ -141,14 +141,9 @@ def _strptime(column: pa.Array, spelling: str) -> pa.Array:
     parsed = pc.strptime(column, format=spelling, unit="s", error_is_null=True)
     doubtful = pc.or_(
         pc.less_equal(pc.day(parsed), MAX_SHORT_DAYS), pc.less(pc.year(parsed), FIRST_YEAR)
-    )
-    seconds = parsed.cast(pa.int64())
-    rows = np.flatnonzero(doubtful.fill_null(False).to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return seconds
-    again = _by_python(column.take(pa.array(rows)), Timestamp("", format=spelling))
-    mask = doubtful.fill_null(False)
-    return pc.replace_with_mask(seconds, mask, again)
+    ).fill_null(False)
+    again = _by_python(column.filter(doubtful), Timestamp("", format=spelling))
+    return pc.replace_with_mask(parsed.cast(pa.int64()), doubtful, again)
 
 
 def _by_python(column: pa.Array, known: Timestamp) -> pa.Array:

@@ -87,21 +87,25 @@ def check_limits(
             is_possible = is_possible & (values <= limits.high)
     if is_possible.all():
         return
-    present = column.is_valid().to_numpy(zero_copy_only=False)
-    for position in np.flatnonzero(present & ~is_possible).tolist():
-        row = position if rows is None else int(rows[position])
-        allowed = limits.allowed if is_finite[position] else "numbers of float32"
-        bad.put(row, name, f"{values[position]:.15g} is impossible; allowed: {allowed}")
+
+    def describe(place: int) -> str:
+        allowed = limits.allowed if is_finite[place] else "numbers of float32"
+        return f"{values[place]:.15g} is impossible; allowed: {allowed}"
+
+    bad.add(np.asarray(column.is_valid()) & ~is_possible, name, describe, rows=rows)
 
 
 def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None = None) -> pa.Array:
     """Return a column as int64; rows with fractions are bad."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
-    missing = ~column.is_valid().to_numpy(zero_copy_only=False)
+    missing = np.asarray(column.is_null())
     values = column.to_numpy(zero_copy_only=False).astype(np.float64)
     whole = np.clip(np.trunc(np.nan_to_num(values)), -(2.0**62), 2.0**62)
-    for position in np.flatnonzero(~missing & (whole != values)).tolist():
-        row = position if rows is None else int(rows[position])
-        bad.put(row, name, f"{values[position]:.15g} is not a whole number")
+    bad.add(
+        ~missing & (whole != values),
+        name,
+        lambda place: f"{values[place]:.15g} is not a whole number",
+        rows=rows,
+    )
     return pa.array(whole.astype(np.int64), mask=missing)
