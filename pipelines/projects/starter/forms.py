@@ -52,32 +52,21 @@ THOUSAND = 1_000
 UNSIGNED = re.compile(r"[-+]?\d+(?:\.\d+)?")
 CODE = r"^0[0-9]+$"
 
-# How a time becomes its format: what is left then are days, months and years.
-STEPS = (
-    (r"(?i)\b(?:mon|tue|wed|thu|fri|sat|sun)\b", "%a"),
-    (r"(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", "%A"),
-    (MONTH.pattern, "%b"),
-    (r"(?i)\b\d{1,2}:\d\d:\d\d( ?)[ap]m\b", r"%I:%M:%S\1%p"),
-    (r"(?i)\b\d{1,2}:\d\d( ?)[ap]m\b", r"%I:%M\1%p"),
-    (r"(?<!\d)\d{1,2}:\d\d:\d\d\.\d{1,6}", "%H:%M:%S.%f"),
-    (r"(?<!\d)\d{1,2}:\d\d:\d\d", "%H:%M:%S"),
-    (r"(?<!\d)\d{1,2}([:h])\d\d(?!\d)", r"%H\1%M"),
-    (r"(?<=%[SMf])( ?)[+-]\d\d:?\d\d$", r"\1%z"),
-    (r"(?<!\d)\d{8}T\d{6}$", "%Y%m%dT%H%M%S"),
-    (r"(?<!\d)(?:1[5-9]|2[01])\d\d(?!\d)", "%Y"),
+# The formats that are tried, besides ISO 8601: those with the signs between digits of a text.
+DAYS = (
+    *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d"),
+    *("%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%Y.%m.%d", "%Y年%m月%d日", "%Y-%m-%d"),
+    *("%d %b %Y", "%d. %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d %b %y", "%d de %b de %Y"),
+    *("%b %d, %Y", "%b %d %Y", "%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%Y%m%dT%H%M%S"),
 )
-REST = r"(?!.*(%.).*\1)(?:%[A-Za-z]|[\s./,:年月日-]|[Th]|de|du|at|um|Uhr|GMT|UTC)*"
-NUMBER_LEFT = r"(?<![%\d])\d{1,2}(?!\d)"
-# The orders of what is left, by whether the year has four digits and the month a name.
-ORDERS = {
-    (True, True, 0): [""],
-    (True, False, 0): [""],
-    (True, True, 1): ["d"],
-    (True, False, 1): ["m"],
-    (True, False, 2): ["dm", "md"],
-    (False, True, 2): ["dy"],
-    (False, False, 3): ["dmy", "mdy"],
-}
+CLOCKS = (
+    *("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p"),
+    *(" %I:%M%p", " %Hh%M", ", %H:%M", " um %H:%M Uhr", " %H:%M:%S GMT", ":%H:%M:%S %z"),
+    *(" %H:%M:%S %z", " %H:%M:%S%z"),
+)
+FORMATS = [
+    f"{week}{day}{clock}" for week in ("", "%a, ", "%A, ") for day in DAYS for clock in CLOCKS
+]
 MAX_SHAPES = 20  # distinct values whose formats are tried
 MOST_UNLIKE = 0.1  # of the distinct values of a column that looks like times
 LIKE_TIME = (
@@ -301,13 +290,10 @@ def _time_forms(distinct: pa.Array, told: str) -> Iterator[Timestamp]:
 
 
 def _formats(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        form = text.replace("%", "%%")
-        for pattern, directive in STEPS:
-            form = re.sub(pattern, directive, form)
-        numbers = re.findall(NUMBER_LEFT, form)
-        orders = ORDERS.get(("%Y" in form, "%b" in form, len(numbers)), ())
-        is_year_first, is_day_first = form.startswith("%Y"), bool(re.search(r"\d\.", form))
-        for order in orders if re.fullmatch(REST, re.sub(NUMBER_LEFT, "", form)) else ():
-            if order != "dm" if is_year_first else order[:1] == "d" or not is_day_first:
-                yield re.sub(NUMBER_LEFT, "{}", form).format(*(f"%{part}" for part in order))
+    shapes = {_shape(MONTH.sub("b", text)) for text in texts}
+    return (form for form in FORMATS if _shape(form.replace("%z", "+")) in shapes)
+
+
+def _shape(text: str) -> str:
+    """Return the signs of a time or format that are no letters or digits."""
+    return re.sub(r"%?\w", "", text)

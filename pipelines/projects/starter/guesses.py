@@ -1,12 +1,14 @@
 """Guesses of features from the columns of a table, each with what was seen."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
+from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.starter.column import (
     FEATURE,
     GROUP,
@@ -55,8 +57,6 @@ WHOLE_TIMES = {
     "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
 }
-# Forms of dates in digits: how many these are, and where the year begins.
-DATES = {"%Y%m%d": (8, 0), "%Y%m": (6, 0), "%m%d%Y": (8, 4), "%d%m%Y": (8, 4)}
 USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
@@ -64,7 +64,40 @@ DIGITS = r"^[0-9]+$"
 WORDS = 3  # mean number of words from which a column is a text
 
 
-def guess_feature(column: Column, num_rows: int) -> None:
+def guess_roles(columns: Sequence[Column], num_rows: int, *, has_key: bool = False) -> None:
+    """Guess what columns are; one decides about the split, a key or a group.
+
+    With `has_key` another column does.
+    """
+    for column in columns:
+        _guess_role(column, num_rows)
+    deciding = [column for role in (KEY, GROUP) for column in columns if column.role == role]
+    for column in deciding[not has_key :]:
+        column.role = IGNORED
+    if not has_key and not any(column.role == FEATURE for column in columns):
+        for column in columns:  # x of a curve, perhaps
+            if column.kind:
+                column.role, column.is_said = FEATURE, True
+
+
+def leaks_of(features: Sequence[Column], label: Column) -> dict[str, str]:
+    """Return a warning by the name of each feature that tells the label, alone or with others."""
+    has_classes = label.kind in ("Binary", "Classes")
+    codes = {column.declared: codes_of(column.values) for column in features}
+    numbers = {
+        column.declared: codes[column.declared]
+        if column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
+        else column.per_row
+        for column in features
+    }
+    values = codes_of(label.values) if has_classes else label.per_row
+    both = {name: (codes[name], numbers[name]) for name in codes}
+    after = "remove it if it is known only afterwards"
+    words = find_leaks(both, values, has_classes=has_classes)
+    return {name: f"tells {label.name} {words[name]}: {after}" for name in words}
+
+
+def _guess_role(column: Column, num_rows: int) -> None:
     """Guess what a column of a table is."""
     form = normal_form(WORD_START.sub("_", column.name))
     if reason := _useless(column, form, num_rows):
@@ -153,7 +186,7 @@ def _is_time(column: Column, form: str) -> bool:
         first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
         column.guess(FEATURE, "Timestamp", seen=f"{first} to {last}")
         return True
-    time = column.time or _whole_time(column, form)
+    time = column.time or (_whole_time(column) if TIME_NAME.search(form) else None)
     if time is None:
         return False
     names = [name for name in ("format", "last_year") if vars(time)[name] != vars(USUAL)[name]]
@@ -169,12 +202,11 @@ def _is_time(column: Column, form: str) -> bool:
     return True
 
 
-def _whole_time(column: Column, form: str) -> Timestamp | None:
-    """Return the format of whole numbers that are times, by their name and size."""
-    for known, (least, most) in WHOLE_TIMES.items() if TIME_NAME.search(form) else ():
-        time = Timestamp(column.name, format=known)
-        is_within = column.is_whole and least <= column.summary["min"]
-        if is_within and column.summary["max"] <= most:
+def _whole_time(column: Column) -> Timestamp | None:
+    """Return the format of whole numbers that may be times, by their size."""
+    for known, (least, most) in WHOLE_TIMES.items() if column.is_whole else ():
+        if least <= column.summary["min"] and column.summary["max"] <= most:
+            time = Timestamp(column.name, format=known)
             return None if seconds_in(column.present, time).null_count else time
     return None
 
@@ -188,7 +220,10 @@ def _is_number(column: Column, form: str) -> bool:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
-    dates = _perhaps_dates(column)
+    time, dates = _whole_time(column), ""
+    if time and "%" in time.format:
+        option = f"--written {column.name}={time.format}"
+        dates = f"; perhaps dates: to read them so, give {option}"
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
@@ -207,21 +242,6 @@ def _is_number(column: Column, form: str) -> bool:
     return True
 
 
-def _perhaps_dates(column: Column) -> str:
-    """Return that all values are dates of 1900 to 2099 in digits, and the option for it, or ""."""
-    texts = column.present.unique()
-    sizes = pc.utf8_length(texts).unique().to_pylist()
-    if not pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
-        return ""
-    for form, (size, start) in DATES.items():
-        if sizes == [size]:
-            centuries = pc.utf8_slice_codeunits(texts, start, start + 2).unique().to_pylist()
-            is_date = not seconds_in(texts, Timestamp("", format=form)).null_count
-            if is_date and {*centuries} <= {"19", "20"}:
-                return f"; perhaps dates: to read them so, give --written {column.name}={form}"
-    return ""
-
-
 def _guess_words(column: Column, num_rows: int) -> None:
     """Guess a list, a code, a text, an identifier or a category."""
     texts, unique = column.present, column.num_unique
@@ -235,7 +255,7 @@ def _guess_words(column: Column, num_rows: int) -> None:
         column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
     elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        _guess_category(column, seen + _perhaps_dates(column), is_said=True)
+        _guess_category(column, seen, is_said=True)
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
         column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     elif is_unique:

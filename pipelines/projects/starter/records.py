@@ -4,11 +4,11 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
@@ -19,18 +19,33 @@ from components.prepare_examples.existing_records.read import (
 )
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
-from pipelines.projects.leaks import codes_of, find_leaks
+from components.shared.text.value_text import first_of
 from pipelines.projects.literals import Source, call, comment, fill, quoted
+from pipelines.projects.starter.column import FEATURE, IGNORED, Column
 from pipelines.projects.starter.folder import Start, check_number, workload_source
-from pipelines.projects.starter.guesses import ID_NAME, MOST_CODES
-from pipelines.projects.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
-from trainer.errors import did_you_mean
+from pipelines.projects.starter.forms import read_forms
+from pipelines.projects.starter.guesses import guess_roles, leaks_of
+from pipelines.projects.starter.labels import (
+    BINARY,
+    CLASSES,
+    MULTILABEL,
+    REGRESSION,
+    guess_label,
+    usual_thresholds,
+)
+from pipelines.projects.starter.names import valid_names
+from pipelines.projects.starter.reading import Contents
+from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, NUMBER, TypeFacts
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
+NUM_VALUES = 3  # of a record, that are looked at
+MOST_CLASSES = 1_000
+MOST_SHOWN = 8
 DEFAULTS = {"float32": 0.0, "int64": 0, "string": ""}
-LONG_BYTES = 256
 NO_TEXT = "bytes that are no text; decode them by encode_with, as with tf.io.decode_raw or _image"
+UNEVEN = "its number of values differs, or it has several texts"
+SEVERAL = "of one type in some records and of another in others: write one type"
 
 
 @dataclass
@@ -41,48 +56,30 @@ class Seen:
     lengths: set[int] = field(default_factory=set)
     records: dict[int, list[Any]] = field(default_factory=dict)
 
-    @cached_property
-    def values(self) -> list[Any]:
-        """The first values of all records."""
-        return [value for values in self.records.values() for value in values]
+    def column(self, name: str, declared: str, num_records: int) -> Column:
+        """Return the feature as a column of a table."""
+        texts = {at: list(map(_text, values)) for at, values in self.records.items()}
+        is_text = all(text is not None for row in texts.values() for text in row)
+        unusable = "" if is_text else NO_TEXT
+        [size, *others] = self.lengths
+        is_number = "string" not in self.dtypes
+        facts = TypeFacts(
+            kind=LIST if others or size > 1 else NUMBER * is_number,
+            unusable=SEVERAL if len(self.dtypes) > 1 else unusable,
+            length=size if is_number and not others and size > 1 else 0,
+        )
+        rows = [
+            LIST_SEPARATOR.join(filter(None, texts.get(at, ()))) or None
+            for at in range(num_records)
+        ]
+        return Column(name, declared, pa.array(rows, pa.string()), facts)
 
-    @property
-    def size(self) -> int | None:
-        """The number of values of each record; None if it differs."""
-        return min(self.lengths) if len(self.lengths) == 1 else None
-
-    @property
-    def dtype(self) -> str:
-        """The type of the values, the first one of several."""
-        return min(self.dtypes)
-
-    def why_unused(self, name: str, num_records: int) -> str:
-        """Return why a model cannot get the feature, or ""."""
-        texts = [value for value in self.values if isinstance(value, bytes)]
-        is_named = texts or ID_NAME.search(name.lower())
-        is_unique = len({*self.values}) == num_records > MOST_CODES
-        sizes = {*map(len, texts)}
-        reasons = {
-            "of one type in some records and of another in others: write one type": (
-                len(self.dtypes) > 1
-            ),
-            f"{min(sizes)} {NO_TEXT}" if len(sizes) == 1 else NO_TEXT: (
-                not all(map(_is_text, texts))
-            ),
-            "another value in every record: an identifier": (
-                self.size == 1 and is_named and is_unique
-            ),
-            "its number of values differs": not self.size,
-            "long texts or several texts": texts and (self.size != 1 or max(sizes) > LONG_BYTES),
-        }
-        return next((reason for reason, is_so in reasons.items() if is_so), "")
-
-    @property
-    def shown(self) -> str:
-        """The values in a few words."""
-        if self.dtype == "string":
-            return f"such as {quoted(self.values[0].decode(errors='replace'))[:40]}"
-        return f"{min(self.values):g} to {max(self.values):g}"
+    def declaration(self, num_records: int) -> Source:
+        """Return the declaration of a feature."""
+        [dtype], [size] = self.dtypes, self.lengths
+        is_missing = len(self.records) < num_records
+        more = {"default_value": DEFAULTS[dtype]} if is_missing else {}
+        return call("Values", dtype, *([[size]] if size > 1 else []), **more)
 
 
 def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Start:
@@ -95,68 +92,53 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
     paths = [Path(path) for pattern in patterns for path in find_files([pattern])]
     seen, num_records, bad = _read(paths)
     check_number(num_records, paths[0], "records")
-    if label not in seen:
-        hint, names = did_you_mean(label, seen), ", ".join(sorted(seen))
-        raise DataError(f"--label {label}:{hint} the records have {names}")
-    target = seen.pop(label)
-    chosen = _kind(label, target, kind.title())
-    whys = {name: own.why_unused(name, num_records) for name, own in sorted(seen.items())}
-    used = {name: seen[name] for name, why in whys.items() if not why}
-    reasons = {name: why for name, why in whys.items() if why}
+    names = valid_names(sorted(seen))
+    columns = [seen[name].column(name, names[name], num_records) for name in names]
+    read_forms(columns, {}, {","})
+    target = _label(columns, label, seen, kind.title())
+    features = [column for column in columns if column.name != label]
+    for column in features:
+        if column.facts.unusable or (column.facts.kind == LIST and not column.facts.length):
+            column.guess(IGNORED, seen=column.facts.unusable or UNEVEN)
+    guess_roles([column for column in features if not column.role], num_records)
+    used = [column for column in features if column.role == FEATURE]
+    reasons = {column.name: column.seen for column in features if column.role != FEATURE}
     if not used:
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")
-    counts = Counter(map(str, target.values))
-    told = f"tells {label} alone: remove it if it is known only afterwards"
+    names_used = [column.name for column in used]
+    leaks = leaks_of(used, target)
+    thresholds, remark = usual_thresholds(target)
+    line = "        {}: {},  # {}\n"
     return Start(
         workload=workload_source(
             "Records",
-            title=f"Records with {', '.join(used)}; the label is {label}.",
+            title=f"Records with {first_of(names_used, MOST_SHOWN)}; the label is {label}.",
             seen=f" from the first {num_records:,} records",
-            kinds=["Values", chosen],
+            kinds=["Values", target.kind],
             arguments=[
                 Source("    {\n"),
-                *(_feature_line(name, own, num_records) for name, own in used.items()),
+                *(
+                    fill(
+                        line, quoted(c.name), seen[c.name].declaration(num_records), comment(c.seen)
+                    )
+                    for c in used
+                ),
                 *(fill("        # {}\n", comment(f"{n}: {why}")) for n, why in reasons.items()),
                 Source("    },\n"),
-                fill("    label={},  # {} values\n", call(chosen, label), len(counts)),
+                fill("    label={},  # {}\n", call(target.kind, label), comment(target.seen)),
             ],
         ),
         data=patterns,
         num_examples=num_records,
-        thresholds="{rmse: {at_most: 1.0}}" if chosen == REGRESSION else "{accuracy: 0.8}",
-        remark=f"the most frequent label has {counts.most_common(1)[0][1] / num_records:.1%}",
+        thresholds=thresholds,
+        remark=remark,
         notes=(
             *(f"left out: {count:,} records; each {why}" for why, count in bad.items()),
-            *(f"{name}: {told}" for name in _leaks(used, target, chosen)),
+            *(f"{c.name}: {leaks[c.declared]}" for c in used if c.declared in leaks),
             *(f"{name}: left out: {why}" for name, why in reasons.items()),
         ),
     )
-
-
-def _feature_line(name: str, seen: Seen, num_records: int) -> Source:
-    """Return the declaration of a feature, with what was seen."""
-    shape = [] if seen.size == 1 else [[seen.size]]
-    num_missing = num_records - len(seen.records)
-    more = {"default_value": DEFAULTS[seen.dtype]} if num_missing else {}
-    note = comment(seen.shown + f"; missing in {num_missing:,} records" * bool(num_missing))
-    return fill(
-        "        {}: {},  # {}\n", quoted(name), call("Values", seen.dtype, *shape, **more), note
-    )
-
-
-def _leaks(used: Mapping[str, Seen], target: Seen, kind: str) -> list[str]:
-    """Return the features of single values that tell a label of classes."""
-    if kind not in (BINARY, CLASSES):
-        return []
-    columns = {
-        name: codes_of(pa.array([str(own.records.get(at, [""])[0]) for at in target.records]))
-        for name, own in used.items()
-        if own.size == 1
-    }
-    label = codes_of(pa.array([str(values[0]) for values in target.records.values()]))
-    numbered = {name: (codes, codes) for name, codes in columns.items()}
-    return [*find_leaks(numbered, label, has_classes=True)]
 
 
 def _pattern(path: Path) -> str:
@@ -188,7 +170,7 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, Seen], int, Counter[str]]:
                 own = seen.setdefault(name, Seen())
                 own.dtypes.add(dtype)
                 own.lengths.add(len(values))
-                own.records[num_records] = values[:3]
+                own.records[num_records] = values[:NUM_VALUES]
         num_records += 1
     if not num_records:
         why = f": each record {next(iter(reasons))}" if reasons else " has no records"
@@ -196,36 +178,40 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, Seen], int, Counter[str]]:
     return seen, num_records, reasons
 
 
-def _is_text(value: bytes) -> bool:
+def _text(value: Any) -> str | None:
+    """Return a value as text; None for bytes that are none."""
     try:
-        return "\0" not in value.decode()
+        text = value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError:
-        return False
+        return None
+    return text if "\0" not in text else None
 
 
-def _kind(label: str, seen: Seen, kind: str) -> str:
-    values, dtype = set(seen.values), seen.dtype
-    if not kind:
-        kind = BINARY if values == {0, 1} else CLASSES if seen.size else MULTILABEL
-        kind = REGRESSION if dtype == "float32" else kind
-    sizes = " or ".join(map(str, sorted(seen.lengths)[:3]))
+def _label(columns: Sequence[Column], name: str, seen: Mapping[str, Seen], kind: str) -> Column:
+    """Return the column of the label with its guess; its type tells whether it is a number."""
+    own = seen.get(name, Seen({"int64"}))
+    values = {value for row in own.records.values() for value in row}
+    has_numbers, has_texts = "float32" in own.dtypes, "string" in own.dtypes
+    usual = BINARY if values == {0, 1} else CLASSES if own.lengths == {1} else MULTILABEL
+    kind = kind or (REGRESSION if has_numbers else usual)
+    num_records = len(columns[0].texts)
+    contents = Contents([*columns], 0, (), np.arange(num_records), pa.array([""] * num_records), {})
+    target = guess_label(contents, name, kind=kind)
     problems = {
-        "it has one value in all records that were read": len(values) == 1,
-        f"it is {seen.why_unused(label, 0)}": len(seen.dtypes) > 1,
-        f"it has {sizes} numbers in a record; a label has one (several texts are a Multilabel)": (
-            seen.size != 1 and dtype != "string"
-        ),
-        f"it is {dtype} in the records; a regression needs float32": (
-            kind == REGRESSION and dtype != "float32"
+        "it is no float32 in the records, as a regression needs": (
+            kind == REGRESSION and not has_numbers
         ),
         f"it has values such as {[*values][:5]}; a binary label has 0 and 1": (
             kind == BINARY and not values <= {0, 1}
         ),
+        "it has several numbers in a record; several texts are a Multilabel": (
+            kind == MULTILABEL and not has_texts
+        ),
         f"{len(values):,} whole numbers are no classes": (
-            kind == CLASSES and dtype == "int64" and len(values) > MOST_CLASSES * 50
+            kind == CLASSES and not has_texts and len(values) > MOST_CLASSES
         ),
     }
     for problem, is_so in problems.items():
         if is_so:
-            raise DataError(f"--label {label}: {problem}")
-    return kind
+            raise DataError(f"--label {name}: {problem}")
+    return target

@@ -8,12 +8,11 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
-from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.literals import Source, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, Column
 from pipelines.projects.starter.folder import Start, check_number, workload_source
-from pipelines.projects.starter.guesses import guess_feature
+from pipelines.projects.starter.guesses import guess_roles, leaks_of
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, usual_thresholds
 from pipelines.projects.starter.notes import notes_of, shared
 from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
@@ -68,14 +67,17 @@ def start_table(
     if picture:
         columns.remove(picture.column)
     guessed = [*(picture.columns if picture else ()), *columns]
-    _guess_roles(guessed, columns, contents.num_rows, code)
+    guess_roles(columns, contents.num_rows, has_key=bool(picture))
+    if code:
+        for column in columns:
+            guess_as_used(column, code)
     features = [column for column in guessed if column.role == FEATURE]
     if not features:
         seen = "".join(f"; {column.name}: {column.seen}" for column in columns)
         raise DataError(
             f"{paths[0]} has no column besides {label} that a model could learn from{seen}"
         )
-    leaks = _leaks_of([column for column in features if column.kind != "Image"], target)
+    leaks = leaks_of([column for column in features if column.kind != "Image"], target)
     thresholds, remark = usual_thresholds(target)
     batch = next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
     return Start(
@@ -100,44 +102,6 @@ def start_table(
             *notes_of(contents, [target, *columns]),
         ),
     )
-
-
-def _guess_roles(
-    guessed: Sequence[Column],
-    columns: Sequence[Column],
-    num_rows: int,
-    script: RecordedScript | None,
-) -> None:
-    """Guess the roles of columns; one decides about the split: pictures, a key, or a group."""
-    for column in columns:
-        guess_feature(column, num_rows)
-    deciding = [column for role in (KEY, GROUP) for column in guessed if column.role == role]
-    for column in deciding[1:]:
-        column.role = IGNORED
-    if not any(column.role == FEATURE for column in guessed):  # x of a curve, perhaps
-        for column in columns:
-            if column.kind:
-                column.role, column.is_said = FEATURE, True
-    if script:
-        for column in columns:
-            guess_as_used(column, script)
-
-
-def _leaks_of(features: Sequence[Column], label: Column) -> dict[str, str]:
-    """Return a warning by the name of each feature that tells the label, alone or with others."""
-    has_classes = label.kind in (BINARY, CLASSES)
-    codes = {column.declared: codes_of(column.values) for column in features}
-    numbers = {
-        column.declared: codes[column.declared]
-        if column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
-        else column.per_row
-        for column in features
-    }
-    values = codes_of(label.values) if has_classes else label.per_row
-    both = {name: (codes[name], numbers[name]) for name in codes}
-    after = "remove it if it is known only afterwards"
-    words = find_leaks(both, values, has_classes=has_classes)
-    return {name: f"tells {label.name} {words[name]}: {after}" for name in words}
 
 
 def _on_required(features: Sequence[Column], script: RecordedScript) -> Iterator[str]:
