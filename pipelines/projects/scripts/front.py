@@ -4,26 +4,12 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import keras
 import numpy as np
 
-from pipelines.projects.literals import quoted
-from pipelines.projects.scripts.columns import (
-    FileColumn,
-    Origin,
-    explain,
-    origin_by_layer,
-    refusal,
-)
-from pipelines.projects.scripts.keras_source import Source, number
-from pipelines.projects.scripts.rows import Input
-
-LAYERS = (
-    *(keras.layers.TextVectorization, keras.layers.StringLookup, keras.layers.IntegerLookup),
-    *(keras.layers.Discretization, keras.layers.CategoryEncoding, keras.layers.Hashing),
-)
+from pipelines.projects.literals import Source
+from pipelines.projects.scripts.origins import LAYERS, Array, FileColumn, Origin, origins_of
+from pipelines.projects.scripts.source import Writer, number
 
 
 @dataclass
@@ -37,104 +23,73 @@ class Front:
     """
 
     columns: Sequence[FileColumn]
-    source: Source
+    writer: Writer
     used: dict[str, FileColumn] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
 
-    def tensor(self, own: Input, wanted: Any, *, variable: str) -> str:
-        """Add the lines that make an input of the model; return its expression.
+    def tensor(self, given: Array, names: Sequence[str], *, keeps_integers: bool) -> Source:
+        """Add the lines that make a tensor of x; return its expression.
 
         Raises:
             ScriptFault: no column of the file has these values.
         """
-        origins = self._origins(own)
-        parts = []
-        for name, group in itertools.groupby(origins, key=lambda o: o.table and o.column.name):
-            members = list(group)
-            parts += [self._looked_up(members)] if name else list(map(self._value, members))
+        layers = [value for value in self.writer.variables.values() if isinstance(value, LAYERS)]
+        origins = origins_of(given.reshape(len(given), -1), names, self.columns, layers)
+        for origin in origins:
+            self.used[origin.column.name] = origin.column
+            if origin.is_filled or origin.table or origin.layer:
+                self.filled.add(origin.column.name)
+        parts: list[str] = []
+        for is_table, group in itertools.groupby(origins, lambda o: o.table and o.column.name):
+            same = list(group)
+            parts += [self._looked_up(same)] if is_table else map(self._value, same)
         expression = parts[0]
         if len(parts) > 1:
-            self.lines.append(f"{variable} = keras.layers.Concatenate()([{', '.join(parts)}])")
-            expression = variable
-        if wanted.dtype.startswith("int"):
-            expression = f'keras.ops.cast({expression}, "{wanted.dtype}")'
-        shape = tuple(wanted.shape[1:])
-        if not shape:
-            return f"keras.ops.squeeze({expression}, -1)"
-        if len(shape) > 1 and None not in shape:
-            return f"keras.ops.reshape({expression}, {(-1, *shape)})"
-        return expression
-
-    def _origins(self, own: Input) -> list[Origin]:
-        origins: list[Origin] = []
-        at, values = 0, own.values.reshape(len(own.values), -1)
-        layers = [value for value in self.source.variables.values() if isinstance(value, LAYERS)]
-        while at < values.shape[1]:
-            previous = origins[-1].column if origins else None
-            name = own.columns[at]
-            origin = explain(values[:, at], self.columns, name=name, previous=previous)
-            origin = origin or origin_by_layer(values[:, at:], self.columns, layers)
-            if origin is None:
-                raise refusal(values[:, at], self.columns, name)
-            column = origin.column
-            self.used[column.name] = column
-            if origin.fill is not None or origin.table or origin.layer:
-                self.filled.add(column.name)
-            origins.append(origin)
-            at += origin.width
-        return origins
+            expression = self._line("input", f"keras.layers.Concatenate()([{', '.join(parts)}])")
+        if keeps_integers and given.dtype.kind == "i":
+            expression = f'keras.ops.cast({expression}, "{given.dtype}")'
+        if given.ndim == 1:
+            expression = f"keras.ops.squeeze({expression}, -1)"
+        if given.ndim > 2:  # noqa: PLR2004
+            expression = f"keras.ops.reshape({expression}, {(-1, *given.shape[1:])})"
+        return Source(expression)
 
     def _value(self, origin: Origin) -> str:
         """Return the expression of a column's own values, a line or logarithm of them."""
-        column, name = origin.column, origin.column.original
-        plain = made = f"inputs[{quoted(column.name)}]"
+        column, made = origin.column, origin.made
         if origin.layer:
-            self.notes.append(f"{name}: {type(origin.layer).__name__} is within the model now")
-            variable = self._line(column, f"{self.source.of(origin.layer)}({plain})")
+            kind = type(origin.layer).__name__
+            self.notes[f"{column.original}: {kind} is within the model now"] = None
+            layer = self.writer.of(origin.layer)
+            variable = self._line(column.name, f"{layer}({column.expression})")
             return f'keras.ops.cast({variable}, "float32")'
-        if origin.log_shift is not None:
-            made = f"keras.ops.log({plain} + {number(origin.log_shift)})"
-            self.notes.append(f"{name} is its logarithm in x, after adding {origin.log_shift:g}")
-        if origin.mean:
-            made = f"({made} {'-' if origin.mean > 0 else '+'} {number(abs(origin.mean))})"
-        if origin.deviation != 1:
-            made = f"{made} / {number(origin.deviation)}"
-            self.source.learnt[f"scale of {name}"] = None
-        if origin.fill is None:
-            return made
-        self.notes.append(f"missing {name} is {origin.fill!s} in x")
-        if column.is_text:
-            return f'keras.ops.where(keras.ops.equal({plain}, ""), {quoted(origin.fill)}, {made})'
-        return f"keras.ops.where(keras.ops.isnan({plain}), {number(origin.fill)}, {made})"
+        if "keras" in made:
+            self.notes[f"{column.original} in x: {made}"] = None
+        elif not origin.is_own:
+            self.writer.learnt[f"scale of {column.original}"] = None
+        return made
 
     def _looked_up(self, origins: Sequence[Origin]) -> str:
         """Return the expression of the numbers that stand for the texts of one column."""
         column = origins[0].column
         texts = column.distinct[0].tolist()
-        self.source.learnt[f"{len(texts):,} texts of {column.original}"] = None
-        words = [texts[origin.hot] for origin in origins if origin.hot is not None]
-        if len(words) == len(origins):
-            self.notes.append(f"{column.original} is one-hot in x, all 0 for an unknown text")
-            return self._lookup(column, words, ', output_mode="one_hot"') + "[:, 1:]"
         tables = np.array([origin.table for origin in origins]).T
         unknown = tables.min(axis=0).tolist()
-        self.notes.append(
-            f"{column.original} is a number for each text in x,"
-            f" {', '.join(map(number, unknown))} for an unknown one"
+        least = ", ".join(map(number, dict.fromkeys(unknown)))
+        self.notes[f"{column.original} has numbers for its texts in x, an unknown one {least}"] = (
+            None
         )
-        index = self._lookup(column, texts)
-        values = self.source.listed(f"numbers of {column.name}", [unknown, *tables.tolist()])
+        self.writer.learnt[f"{len(texts):,} texts of {column.original}"] = None
+        vocabulary = self.writer.listed(f"texts of {column.name}", texts)
+        lookup = f"keras.layers.StringLookup(vocabulary={vocabulary})"
+        index = self._line(column.name, f"{lookup}({column.expression})")
+        values = self.writer.listed(f"numbers of {column.name}", [unknown, *tables.tolist()])
         taken = f"keras.ops.take(keras.ops.array({values}), {index}, axis=0)"
         return f"keras.ops.reshape({taken}, (-1, {len(origins)}))"
 
-    def _lookup(self, column: FileColumn, texts: Sequence[str], more: str = "") -> str:
-        vocabulary = self.source.listed(f"texts of {column.name}", texts)
-        layer = f"keras.layers.StringLookup(vocabulary={vocabulary}{more})"
-        return self._line(column, f"{layer}(inputs[{quoted(column.name)}])")
-
-    def _line(self, column: FileColumn, expression: str) -> str:
-        name = f"of_{len(self.lines)}_" + re.sub(r"\W", "_", column.name)
-        self.lines.append(f"{name} = {expression}")
-        return name
+    def _line(self, name: str, expression: str) -> str:
+        variable = f"of_{len(self.lines)}_" + re.sub(r"\W", "_", name)
+        self.lines.append(f"{variable} = {expression}")
+        return variable

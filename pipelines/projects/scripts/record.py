@@ -18,7 +18,7 @@ from pipelines.projects.user_code import running
 from trainer import Json
 
 TIMEOUT_SECONDS = 600.0
-COLUMNS, RESULT = "columns.parquet", "result.json"
+COLUMNS, TOLD, RESULT = "columns.parquet", "told.json", "result.json"
 VALUES, WEIGHTS = "values.json", "given.weights.h5"
 REMARK = "Model and settings are from {}, at its fit in line {}; it is not used.\n"
 
@@ -72,43 +72,28 @@ class RecordedScript:
         return fill(REMARK, self.path.name, self.line)
 
 
-def record_table(
-    path: Path, columns: Mapping[str, pa.Array], told: Json, *, label: str = "", kind: str = ""
-) -> RecordedScript:
-    """Run a script up to its fit, and check what it gets against a table.
+def record(path: Path, told: Json, columns: Mapping[str, pa.Array] | None = None) -> RecordedScript:
+    """Run a script up to its fit, and check what it gets against a table or a folder of images.
 
     Args:
         path: of the script.
-        columns: numbers or texts, by their declared names.
-        told: `originals`, their names in the file; `numbers` of the rows there, from 1;
-            `is_whole`, False if it has more rows.
-        label: the column to predict, "" for the script's.
-        kind: of the label, "" for the script's.
+        told: `label` and `kind` of the command, "" for the script's. Of a table `originals`, its
+            columns' names in the file; `numbers` of the rows there, from 1; `is_whole`, False if
+            it has more rows. Of images their folder, `images`, and the number of each class.
+        columns: of a table, numbers or texts by their declared names.
 
     Raises:
         DataError: the script cannot be taken over; names its line.
     """
-    table = pa.table(dict(columns)).replace_schema_metadata({b"told": json.dumps(told).encode()})
-    return _record(path, ["--label", label, "--kind", kind], table)
-
-
-def record_images(path: Path, folder: Path, classes: Mapping[str, int]) -> RecordedScript:
-    """Run a script that trains on so many images of these classes up to its fit.
-
-    Raises:
-        DataError: the script cannot be taken over; names its line.
-    """
-    words = ["--images", str(folder.resolve()), "--classes", json.dumps(dict(classes))]
-    return _record(path, words)
-
-
-def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None) -> RecordedScript:
     logger.info("running %s in the current folder, up to trainyard.fit …", path)
     with tempfile.TemporaryDirectory(prefix="trainyard-script-") as name:
         folder = Path(name)
-        if table is not None:
-            pq.write_table(table, folder / COLUMNS)
-        result = _run(path, folder, arguments)
+        if columns is not None:
+            pq.write_table(pa.table(dict(columns)), folder / COLUMNS)
+        (folder / TOLD).write_text(
+            json.dumps({"label": "", "images": "", **told, "script": str(path.resolve())})
+        )
+        result = _run(path, folder)
         if fault := result.get("fault"):
             line = f":{result['line']}" if result["line"] else ""
             raise DataError(f"{path}{line}: {fault}")
@@ -122,14 +107,13 @@ def _record(path: Path, arguments: Sequence[str], table: pa.Table | None = None)
     return RecordedScript(path=path, notes=notes, files=files, **texts, **result)
 
 
-def _run(path: Path, folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
+def _run(path: Path, folder: Path) -> dict[str, Any]:
     """Run the process of a script, and return its result.
 
     Raises:
         DataError: it does not end in time, or ends without a result.
     """
-    command = ["pipelines.projects.scripts", str(path.resolve()), str(folder), *arguments]
-    with running(command, MPLBACKEND="Agg") as script:
+    with running(["pipelines.projects.scripts", str(folder)], MPLBACKEND="Agg") as script:
         try:
             script.process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:

@@ -10,16 +10,16 @@ import keras
 import numpy as np
 
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import comment, literal, quoted, wrapped
-from pipelines.projects.scripts.keras_source import Source
-from pipelines.projects.scripts.model_source import ModelSource
+from pipelines.projects.literals import literal, quoted, wrapped
 from pipelines.projects.scripts.record import VALUES, WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
-from pipelines.projects.scripts.rows import Inputs
+from pipelines.projects.scripts.rows import first
 from pipelines.projects.scripts.script_text import ScriptFault
+from pipelines.projects.scripts.source import Writer
 from trainer import Json
 
 COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
+STEPS = ("train_step", "test_step", "compute_loss", "compute_metrics")
 # Callbacks whose work a job does itself.
 OURS = ("ModelCheckpoint", "TensorBoard", "BackupAndRestore", "History", "ProgbarLogger")
 TAKEN = (
@@ -32,12 +32,9 @@ CLOSE = 1e-3
 MOST_SHOWN = 12
 WIDTH = 96  # of a line within a function
 FROM_FILE = 'Path(__file__).with_name("{}")'
-ADAPTER = '''
-
-{definitions}def model(inputs):
-    """Return the model of {file} for the file's own values."""
-{lines}
-
+MODEL = '''def model(inputs):
+    """Return the model of the fit in line {line} of {file} for the file's own values."""
+{body}
 '''
 
 
@@ -50,9 +47,9 @@ class Written:
     """
 
     def __init__(self, recording: Recording):
+        keras.config.set_dtype_policy("float32")  # as where the workload is loaded
         self.recording, self.model = recording, recording.model
-        self.source = Source(recording.script, recording.variables, recording.made)
-        self.models = ModelSource(self.source)
+        self.writer = Writer(recording.script, recording.variables)
         self.notes = recording.notes
         self.arguments = ["raw_inputs=True,"]
         self.result: Json = {"line": recording.line}
@@ -60,24 +57,31 @@ class Written:
         if config is None:
             raise ScriptFault("the model is not compiled before trainyard.fit")
         self.compiled: dict[str, Any] = dict(config.config)
+        for name in STEPS:
+            owner = next(c for c in type(self.model).__mro__ if name in vars(c))
+            if owner.__module__.split(".")[0] != "keras":
+                raise ScriptFault(
+                    f"{owner.__name__} has its own {name}: write what it computes as a loss, a"
+                    " metric or a layer",
+                    line=vars(owner)[name].__code__.co_firstlineno,
+                )
 
     def class_weights(self, values: Sequence[Any], codes: Sequence[Any]) -> None:
         """Write down the weights of classes, which the script has by their numbers."""
         weights = self.recording.fit_arguments.get("class_weight") or {}
         pairs = zip(values, codes, strict=True)
-        named = {
-            value: np.asarray(weights[code]).item() for value, code in pairs if code in weights
-        }
-        if named:
+        if named := {
+            own: np.asarray(weights[code]).item() for own, code in pairs if code in weights
+        }:
             self.arguments.append(f"class_weights={literal(named)},")
 
-    def output_size(self, given: Inputs, label: str) -> int:
+    def output_size(self, given: Any, label: str) -> int:
         """Return the size of the output that is the label's prediction.
 
         Raises:
             ScriptFault: there are several, and none is called like the label.
         """
-        outputs = self.model(given.first(2))
+        outputs = self.model(first(given, 2))
         named = outputs if isinstance(outputs, Mapping) else {label: outputs}
         if label not in named or len(keras.tree.flatten(named[label])) > 1:
             raise ScriptFault(
@@ -128,7 +132,7 @@ class Written:
                 self.notes.append(f"{name} is left out: {why}")
             else:
                 self._check_monitor(callback, batch)
-                callbacks.append(wrapped(f"{self.source.as_made(callback)}", WIDTH - 8) + ",")
+                callbacks.append(wrapped(self.writer.of(callback), WIDTH - 8) + ",")
         if callbacks:
             inner = textwrap.indent("\n".join(callbacks), "    ")
             self.arguments.append(f"callbacks=[\n{inner}\n],")
@@ -152,114 +156,76 @@ class Written:
                 f" {remedy}"
             )
 
-    def write(
-        self, folder: Path, *, lines: list[str], expressions: list[str], given: Inputs, own: Any
-    ) -> Json:
+    def write(self, folder: Path, *, lines: list[str], inputs: Any, given: Any, own: Any) -> Json:
         """Return the result with the model's source; values and weights are files in a folder.
 
         Args:
             folder: for files.
             lines: before the model.
-            expressions: of the model's inputs.
-            given: rows as fit got them, to compare predictions.
+            inputs: the expressions of the model's inputs.
+            given: x as fit got it, to compare predictions.
             own: the file's own values of these rows, which the workload's model gets.
 
         Raises:
             ScriptFault: a part has no source, or the source computes other numbers.
         """
-        script, line = self.recording.script, self.recording.line
-        model_lines, outputs = self._model_lines(given, expressions)
-        words = {
-            key: setting for key in COMPILED if (setting := self.compiled.get(key)) is not None
+        call = f"{self.writer.of(self.model)}({self.writer.of(inputs)})"
+        settings = {"optimizer": self.model.optimizer} | {
+            name: self.compiled[name] for name in COMPILED if self.compiled.get(name) is not None
         }
-        words = {"optimizer": self.model.optimizer, **words}
-        compiled = ", ".join(f"{key}={self.source.of(value)}" for key, value in words.items())
-        imports, definitions = self.source.definitions()
-        definitions += self.models.functions
-        before = list(lines)
-        if before:
-            before.insert(0, f"# Before the model in {comment(script.path.name)}.")
-        if learnt := list(self.source.learnt):
+        compiled = ", ".join(f"{key}={self.writer.of(value)}" for key, value in settings.items())
+        body = [*lines, f"outputs = {call}", "built = keras.Model(inputs, outputs)"]
+        imports, definitions = self.writer.definitions()
+        built = self._rebuild(body, [*imports, *definitions], given, own)
+        if learnt := list(self.writer.learnt):
             self.notes.append(
                 f"frozen, as the script has learnt it: {first_of(learnt, MOST_SHOWN)}"
             )
-            told = f"Frozen, as the script has learnt it: {comment(', '.join(learnt))}."
-            before = [*(f"# {line}" for line in textwrap.wrap(told, WIDTH - 2)), *before]
-        body = [
-            *before,
-            f"# The model of the fit in line {line}.",
-            *model_lines,
-            f"built = keras.Model(inputs, {outputs})",
-        ]
-        built = self._rebuild(body, [*imports, *definitions], given, own)
-        assigned = self.recording.assigned
-        end = [f"built.compile({compiled})", "return built"]
         files = []
-        if any(id(variable) in assigned for variable in _own_variables(self.model)):
-            files.append("")
+        if any(hasattr(variable, "_is_assigned") for variable in _own_variables(self.model)):
             built.save_weights(folder / WEIGHTS)
             self.notes.append(f"{WEIGHTS} has the weights that it sets, or trains before this fit")
-            load = f"built.load_weights({FROM_FILE.format(WEIGHTS)})  # as the script sets them"
-            end.insert(0, load)
-        if self.source.values:
-            files.insert(0, "import json")
-            (folder / VALUES).write_text(json.dumps(self.source.values, ensure_ascii=False))
+            body.append(f"built.load_weights({FROM_FILE.format(WEIGHTS)})")
+            files = ["from pathlib import Path"]
+        if self.writer.values:
+            (folder / VALUES).write_text(json.dumps(self.writer.values, ensure_ascii=False))
             read = f'{FROM_FILE.format(VALUES)}.read_text("utf-8")'
             definitions.insert(0, f"VALUES = json.loads({read})")
-        paths = ["from pathlib import Path", ""] if files else []
-        shown = [wrapped(text, WIDTH) for text in (*body, *end)]
-        self.notes += [
-            f"{call}: not taken over, as all that follows fit" for call in script.after(line)
-        ]
+            files = ["import json", "from pathlib import Path"]
+        body += [f"built.compile({compiled})", "return built"]
+        imports = [*files, *[""] * bool(files), *dict.fromkeys(["import keras", *imports])]
+        model = MODEL.format(
+            line=self.recording.line,
+            file=quoted(self.recording.script.path.name)[1:-1],
+            body=textwrap.indent("\n".join(wrapped(line, WIDTH) for line in body), "    "),
+        )
         return {
             **self.result,
             "notes": self.notes,
-            "imports": "\n".join(
-                [*filter(None, files), *paths, *dict.fromkeys(["import keras", *imports])]
-            )
-            + "\n\n",
-            "adapter": ADAPTER.format(
-                file=quoted(script.path.name)[1:-1],
-                definitions="".join(f"{definition}\n\n\n" for definition in definitions),
-                lines=textwrap.indent("\n".join(shown), "    "),
-            ),
+            "imports": "\n".join(imports) + "\n\n",
+            "adapter": "\n\n" + "\n\n\n".join([*definitions, model]) + "\n",
             "arguments": textwrap.indent("\n".join(self.arguments), "    ") + "\n",
         }
 
-    def _model_lines(self, given: Inputs, expressions: list[str]) -> tuple[list[str], str]:
-        """Return the lines of the script's model, and the expression of its outputs."""
-        owner = next((c for c in type(self.model).__mro__ if "train_step" in vars(c)), object)
-        if owner.__module__.split(".")[0] not in ("keras", "builtins"):
-            raise ScriptFault(
-                f"{owner.__name__} has its own train_step: write what it computes as compute_loss"
-                "(self, x, y, y_pred, sample_weight), which every cluster calls",
-                line=vars(owner)["train_step"].__code__.co_firstlineno,
-            )
-        if hasattr(self.model, "_functional") or hasattr(self.model, "_nodes_by_depth"):
-            return self.models.lines(self.model, expressions)
-        made = [f"own = {self.source.as_made(self.model)}"]
-        return made, f"own({given.source(expressions)})"
-
-    def _rebuild(self, body: list[str], definitions: list[str], given: Inputs, own: Any) -> Any:
+    def _rebuild(self, body: list[str], definitions: list[str], given: Any, own: Any) -> Any:
         """Return the model that the source builds, with the script's weights.
 
         Raises:
             ScriptFault: it computes other numbers than the script's model.
         """
-        lines = textwrap.indent("\n".join(body), "    ")
-        text = "\n\n".join(["import keras", *definitions, f"def model(inputs):\n{lines}"])
-        scope: dict[str, Any] = {"__name__": "written", "VALUES": self.source.values}
-        exec(compile(f"{text}\n    return built\n", "<workload.py>", "exec"), scope)
-        values = own if isinstance(own, dict) else {"image": own}
-        made = {
-            name: keras.Input(value.shape[1:], name=name, dtype=value.dtype)
-            for name, value in values.items()
-        }
-        built = scope["model"](made if values is own else made["image"])
-        pairs = list(zip(_own_variables(self.model), _own_variables(built), strict=True))
-        for variable, same in pairs:
+        lines = textwrap.indent("\n".join([*body, "return built"]), "    ")
+        text = "\n\n".join(["import keras", *definitions, f"def model(inputs):\n{lines}\n"])
+        scope: dict[str, Any] = {"__name__": "written", "VALUES": self.writer.values}
+        exec(compile(text, "<workload.py>", "exec"), scope)
+        tensors = [
+            keras.Input(tensor.shape[1:], name="".join(path) or None, dtype=tensor.dtype)
+            for path, tensor in keras.tree.flatten_with_path(own)
+        ]
+        built = scope["model"](keras.tree.pack_sequence_as(own, tensors))
+        pairs = zip(_own_variables(self.model), _own_variables(built), strict=True)
+        for variable, same in [*pairs]:
             same.assign(variable.value)
-        outputs = self.model(given.first(NUM_CHECKED), training=False), built(own, training=False)
+        outputs = self.model(first(given, NUM_CHECKED), training=False), built(own, training=False)
         for wanted, output in zip(*map(keras.tree.flatten, outputs), strict=True):
             size = np.nanmax(np.abs(wanted)) or 1.0
             if not np.allclose(output, wanted, rtol=0, atol=CLOSE * size, equal_nan=True):

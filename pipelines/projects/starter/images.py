@@ -10,7 +10,7 @@ from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import Source, call, fill, literal
-from pipelines.projects.scripts.record import RecordedScript, record_images
+from pipelines.projects.scripts.record import RecordedScript, record
 from pipelines.projects.starter.folder import Start, workload_source
 from pipelines.projects.starter.labels import BINARY
 from pipelines.projects.starter.pictures import Shape, guess_shape
@@ -45,7 +45,8 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     shape = guess_shape([images.root / file.path for file in files])
     size, channels = shape.form.size, shape.form.channels
     per_class = {name: counts[at] for at, name in enumerate(images.classes)}
-    code = record_images(script, Path(folder), per_class) if script else None
+    told = {"images": str(Path(folder).resolve()), "classes": per_class}
+    code = record(script, told) if script else None
     if code:
         size, channels = (code.size[0], code.size[1]), code.channels
     rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.scripts.record import RecordedScript, record_table
+from pipelines.projects.scripts.record import RecordedScript
+from pipelines.projects.scripts.record import record as record_script
 from pipelines.projects.starter.column import FEATURE, IGNORED, Column
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, values_of
 from pipelines.projects.starter.reading import Contents
@@ -19,6 +20,8 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
     ]
     columns = {column.declared: column.numbers_or_texts for column in usable}
     told = {
+        "label": label,
+        "kind": kind,
         "originals": {column.declared: column.name for column in usable},
         "is_whole": contents.is_whole,
         # Rows of several files follow each other, as by pandas.concat(…, ignore_index=True).
@@ -26,7 +29,7 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
         if len(contents.paths.unique()) == 1
         else list(range(1, contents.num_rows + 1)),
     }
-    return record_table(script, columns, told, label=label, kind=kind)
+    return record_script(script, told, columns)
 
 
 def guess_as_used(column: Column, script: RecordedScript) -> None:

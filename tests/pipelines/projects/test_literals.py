@@ -176,7 +176,7 @@ def test_images_have_their_classes(classes, with_script):
             picture.save(folder.parent / "photos" / name / f"{row}.png")
     script = recorded(Path(f"{classes[0]}.py"), classes[:2]) if with_script else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(images, "record_images", lambda *_: script)
+        patch.setattr(images, "record", lambda *_: script)
         write_folder(folder, start_images(str(folder.parent / "photos"), script=script and Path()))
     workload = loaded(folder)
     assert isinstance(workload, ImageFolder)

@@ -12,25 +12,15 @@ import pytest
 from pipelines.projects.scripts import record, recorder
 from pipelines.projects.scripts.__main__ import main
 
-VARIABLE = keras.src.backend.common.variables.Variable
 PATCHED = (
-    *((keras.Model, name) for name in ("__new__", "save", "save_weights", "export")),
-    *((keras.callbacks.Callback, "__new__"), (VARIABLE, "assign"), (recorder, "current")),
-    (keras.src.optimizers.base_optimizer.BaseOptimizer, "apply"),
+    *((keras.Model, name) for name in ("save", "save_weights", "export")),
+    *((recorder, "current"), (sys, "argv")),
 )
-
-
-def _new_callback(cls, *_, **__):
-    return object.__new__(cls)
-
-
-# Once it has been replaced, object's own would refuse the arguments of every callback.
-keras.callbacks.Callback.__new__ = _new_callback
 
 
 def run_scripts_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run scripts in this process until the test ends."""
-    for owner, name in (*PATCHED, (sys, "argv")):
+    for owner, name in PATCHED:
         monkeypatch.setattr(owner, name, getattr(owner, name))
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(faulthandler, "register", mock.Mock())  # capsys has no file

@@ -103,14 +103,14 @@ CASES = {
         "        self.out = layers.Dense(size)\n    def call(self, inputs):\n"
         f"        return self.out(inputs)\nmodel = Net(3)\nmodel.compile('adam', {LOGITS})\n"
         + FIT.format("model", ""),
-        workload=("own = Net(3)", "# Line 9 of script.py."),
+        workload=("outputs = Net(size=3)", "# Line 9 of script.py."),
     ),
     "adapts": ScriptCase(
         HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
         "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(3)])\n"
         f"model.compile('adam', {LOGITS})\n" + FIT.format("model", ""),
-        says=("frozen, as the script has learnt it: means and variances of normalization",),
-        workload=("is_required=True", "# Frozen, as the script has learnt it: means and var"),
+        says=("frozen, as the script has learnt it: mean of norm",),
+        workload=("is_required=True", "keras.layers.Normalization(mean=[3"),
     ),
     "whole_script": ScriptCase(
         HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
@@ -165,7 +165,7 @@ CASES = {
             ", epochs=6, batch_size=64, callbacks=["
             "keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)]",
         ),
-        workload=("LearningRateScheduler(lambda epoch: 0.1 * 0.5**epoch)",),
+        workload=("LearningRateScheduler(schedule=lambda epoch: 0.1 * 0.5**epoch)",),
         run=("epochs: 6", "batch_size: 64"),
     ),
     "lookup": ScriptCase(

@@ -1,16 +1,17 @@
 """Size, pixels, label and weights that class folders of images take over from a script."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from pipelines.projects.scripts.columns import Array
-from pipelines.projects.scripts.rows import Input, Inputs, array_of
+from pipelines.projects.literals import Source
+from pipelines.projects.scripts.origins import Array
+from pipelines.projects.scripts.rows import array_of
 from pipelines.projects.scripts.script_text import ScriptFault
-from pipelines.projects.scripts.tables import codes_of
+from pipelines.projects.scripts.table_script import codes_of
 from pipelines.projects.scripts.written import DEFAULT_BATCH, Written
 from trainer import Json
 
@@ -21,17 +22,19 @@ CHANNELS = (1, 3, 4)
 CLASS_LISTS = ("class_names", "classes")  # arguments of Keras' loaders of images
 
 
-def write_images(written: Written, folder: Path, classes: Mapping[str, int], result: Path) -> Json:
+def write_images(written: Written, told: Json, result: Path) -> Json:
     """Return what a workload of images takes over from a script; weights are a file in `result`.
-
-    `classes` has the number of images of each.
 
     Raises:
         ScriptFault: the rows are no images, not all of the folder, or have other classes.
     """
-    fit, told, names = written.recording.fit_arguments, written.recording.told, sorted(classes)
-    if told["images"] is None or Path(told["images"]).resolve() != folder:
-        raise ScriptFault(f"trainyard.fit needs images={str(folder)!r}, the folder of --images")
+    fit, said, names = (
+        written.recording.fit_arguments,
+        written.recording.told,
+        sorted(told["classes"]),
+    )
+    if said["images"] is None or str(Path(said["images"]).resolve()) != told["images"]:
+        raise ScriptFault(f"trainyard.fit needs images={told['images']!r}, the folder of --images")
     if fit.get("sample_weight") is not None:
         raise ScriptFault("sample_weight of images has no place in their folders")
     if listed := next((w for w in CLASS_LISTS if f"{w}=" in written.recording.script.text), ""):
@@ -41,9 +44,8 @@ def write_images(written: Written, folder: Path, classes: Mapping[str, int], res
     batches = list(_batches(fit.get("x"), fit.get("y")))
     images, labels = batches[0]
     codes = np.concatenate([codes_of(y) for _, y in batches])
-    _check_number(len(codes), fit.get("validation_data"), sum(classes.values()))
-    given = Inputs("tensor", (Input("", images[:NUM_CHECKED]),))
-    size = written.output_size(given, "label")
+    _check_number(len(codes), fit.get("validation_data"), sum(told["classes"].values()))
+    size = written.output_size(images, "label")
     if (2 if size == 1 else size) != len(names) or not np.isin(codes, range(len(names))).all():
         raise ScriptFault(
             f"the model has {size} outputs, and there are {len(names)} folders of classes: give its"
@@ -70,8 +72,8 @@ def write_images(written: Written, folder: Path, classes: Mapping[str, int], res
     return written.write(
         result,
         lines=lines,
-        expressions=["x" if lines else "inputs"],
-        given=given,
+        inputs=Source("x" if lines else "inputs"),
+        given=images[:NUM_CHECKED],
         own=keras.ops.convert_to_tensor(pixels),
     )
 

@@ -1,4 +1,4 @@
-"""The columns of x, each checked against the columns of the file."""
+"""Origins of the columns of x, each checked against the columns of the file."""
 
 import re
 from collections.abc import Sequence
@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import keras
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.projects.literals import quoted
 from pipelines.projects.scripts.script_text import ScriptFault
+from pipelines.projects.scripts.source import number
 
 Array = NDArray[Any]
 EPSILON = 4 * float(np.finfo(np.float32).eps)  # what float32 loses in a line
-LOG_SHIFTS = (None, 0.0, 1.0)  # None: no logarithm
+LOG_SHIFTS = (0.0, 1.0)
 FEWEST_ROWS = 5  # of a text on average, so that a table of texts is no chance
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+LAYERS = (
+    *(keras.layers.TextVectorization, keras.layers.StringLookup, keras.layers.IntegerLookup),
+    *(keras.layers.Discretization, keras.layers.CategoryEncoding, keras.layers.Hashing),
+)
 REMEDY = (
     "give x the column itself and have the model compute the rest: bins by"
     " keras.layers.Discretization, another function by keras.layers.Lambda of keras.ops, tokens or"
@@ -41,6 +48,11 @@ class FileColumn:
     num_missing: int = 0
 
     @property
+    def expression(self) -> str:
+        """The expression of its values in the workload's model."""
+        return f"inputs[{quoted(self.name)}]"
+
+    @property
     def is_text(self) -> bool:
         """True if the values are texts."""
         return is_text(self.values)
@@ -54,10 +66,6 @@ class FileColumn:
     def distinct(self) -> tuple[Array, Array, Array]:
         """The distinct values, a row of each, and the number of the value of each row."""
         return np.unique(self.values, return_index=True, return_inverse=True)
-
-    def row_text(self, row: int) -> str:
-        """Return a row and its value in words."""
-        return f"row {self.numbers[row]:,} of the file, {self.original} {self.values[row]!s:.40}"
 
 
 def is_text(values: Array) -> bool:
@@ -74,19 +82,16 @@ def missing(values: Array) -> Array:
 class Origin:
     """Origin of a column of x: a column of the file, and what the script made of it.
 
-    It is `(f(value) - mean) / deviation`, where f is the logarithm of the value plus `log_shift`,
-    or the value itself; or of texts the number in `table` of each distinct one.
-
     Attributes:
-        fill: the value in x in place of a missing one; None if there is none.
+        made: the expression of its values.
+        is_filled: True if missing values have another one.
+        table: of texts, the number of each distinct one.
         layer: of the script, whose outputs the column and the next `width` - 1 are.
     """
 
     column: FileColumn
-    mean: float = 0.0
-    deviation: float = 1.0
-    log_shift: float | None = None
-    fill: Any = None
+    made: str = ""
+    is_filled: bool = False
     table: tuple[float, ...] = ()
     layer: Any = None
     width: int = 1
@@ -94,14 +99,26 @@ class Origin:
     @property
     def is_own(self) -> bool:
         """True if it has the column's own values."""
-        is_plain = (self.mean, self.deviation, self.log_shift) == (0.0, 1.0, None)
-        return is_plain and not self.table
+        return self.made == self.column.expression
 
-    @property
-    def hot(self) -> int | None:
-        """The number of the text that is 1 while all others are 0, None if there is none."""
-        is_hot = sorted(self.table) == [0.0] * (len(self.table) - 1) + [1.0]
-        return self.table.index(1) if is_hot else None
+
+def origins_of(
+    values: Array, names: Sequence[str], columns: Sequence[FileColumn], layers: Sequence[Any]
+) -> list[Origin]:
+    """Return the origins of x, [rows, columns], in order.
+
+    Raises:
+        ScriptFault: no column of the file has these values, or several have.
+    """
+    origins: list[Origin] = []
+    while (at := sum(origin.width for origin in origins)) < values.shape[1]:
+        previous = origins[-1].column if origins else None
+        origin = explain(values[:, at], columns, name=names[at], previous=previous)
+        origin = origin or _by_layer(values[:, at:], columns, layers)
+        if origin is None:
+            raise _refusal(values[:, at], columns, names[at])
+        origins.append(origin)
+    return origins
 
 
 def explain(
@@ -124,9 +141,9 @@ def explain(
     likely = [o for o in origins if o.is_own] or [o for o in origins if o.column is previous]
     chosen = likely or origins
     if len(chosen) > 1:
-        names = " and ".join(origin.column.original for origin in chosen[:2])
+        alike = " and ".join(origin.column.original for origin in chosen[:2])
         raise ScriptFault(
-            f"{name} of x may be made of {names} alike: give x as a DataFrame with the columns'"
+            f"{name} of x may be made of {alike} alike: give x as a DataFrame with the columns'"
             " names, or leave one out of the file"
         )
     return chosen[0] if chosen else None
@@ -134,44 +151,49 @@ def explain(
 
 def origin_of(values: Array, column: FileColumn) -> Origin | None:
     """Return the origin of values if they are a column's own, a line or logarithm, or a table."""
-    if column.is_text and not is_text(values):
-        return _table(values, column)
     if column.is_text != is_text(values):
-        return None
+        return _table(values, column) if column.is_text else None
     values = np.char.strip(values.astype(str)) if column.is_text else values.astype(float)
-    fills = np.unique(values[column.is_missing])
+    fills, own = np.unique(values[column.is_missing]), column.expression
     if len(fills) > 1 or column.is_missing.all():
         return None
-    fill = None if not len(fills) or missing(fills)[0] else fills[0].item()
-    if column.is_text:
-        is_own = (values == column.values)[~column.is_missing].all()
-        return Origin(column, fill=fill) if is_own else None
-    for shift in LOG_SHIFTS:
-        if line := _line(values, column, shift):
-            return Origin(column, *line, log_shift=shift, fill=fill)
-    return None
-
-
-def _line(values: Array, column: FileColumn, shift: float | None) -> tuple[float, float] | None:
-    """Return mean and deviation if values are a straight line of a column, or its logarithm."""
     base, values = column.values[~column.is_missing], values[~column.is_missing]
-    if shift is not None and base.min() + shift <= 0:
-        return None
-    base = base if shift is None else np.log(base + shift)
+    readings = [(base, own)]
+    for shift in () if column.is_text else LOG_SHIFTS:
+        if base.min() + shift > 0:
+            readings.append((np.log(base + shift), f"keras.ops.log({own} + {shift})"))
+    made = next(filter(None, (_line(values, *reading) for reading in readings)), "")
+    if not made or not len(fills) or missing(fills)[0]:
+        return Origin(column, made) if made else None
+    fill = fills[0].item()
+    if column.is_text:
+        made = f'keras.ops.where(keras.ops.equal({own}, ""), {quoted(fill)}, {made})'
+    else:
+        made = f"keras.ops.where(keras.ops.isnan({own}), {number(fill)}, {made})"
+    return Origin(column, made, is_filled=True)
+
+
+def _line(values: Array, base: Array, own: str) -> str:
+    """Return values as a straight line of others, exact to float32; "" if they are none."""
+    if (values == base).all():
+        return own
+    if is_text(base):
+        return ""
     size = np.abs(base).max()
     if np.abs(values - base).max() <= EPSILON * size:
-        return 0.0, 1.0
+        return own
     low, high = base.argmin(), base.argmax()
     slope = (values[high] - values[low]) / ((base[high] - base[low]) or np.nan)
     if not slope or not np.isfinite(slope):
-        return None
+        return ""
     offset = values[low] - slope * base[low]
-    most = EPSILON * (abs(slope) * size + abs(offset))
-    for digits in range(2, 17):  # as few as are exact to float32
-        mean, deviation = (float(f"{end:.{digits}g}") for end in (-offset / slope, 1 / slope))
-        if np.abs((base - mean) / deviation - values).max() <= most:
-            return mean, deviation
-    return None
+    mean, deviation = (float(str(np.float32(end))) for end in (-offset / slope, 1 / slope))
+    off = np.abs((base - mean) / deviation - values).max()
+    if off > EPSILON * (abs(slope) * size + abs(offset)):
+        return ""
+    sign = "-" if mean > 0 else "+"
+    moved = f"({own} {sign} {number(abs(mean))})" if mean else own
+    return moved if deviation == 1 else f"{moved} / {number(deviation)}"
 
 
 def _table(values: Array, column: FileColumn) -> Origin | None:
@@ -187,9 +209,7 @@ def _table(values: Array, column: FileColumn) -> Origin | None:
     return Origin(column, table=tuple(map(float, table))) if is_same else None
 
 
-def origin_by_layer(
-    values: Array, columns: Sequence[FileColumn], layers: Sequence[Any]
-) -> Origin | None:
+def _by_layer(values: Array, columns: Sequence[FileColumn], layers: Sequence[Any]) -> Origin | None:
     """Return the origin of the first of [rows, columns] if they are the outputs of a layer."""
     for layer in layers:
         for column in columns:
@@ -205,25 +225,22 @@ def origin_by_layer(
     return None
 
 
-def refusal(values: Array, columns: Sequence[FileColumn], name: str) -> ScriptFault:
+def _refusal(values: Array, columns: Sequence[FileColumn], name: str) -> ScriptFault:
     """Return the error about a column of x that no column of the file has."""
-    nearest = max(columns, key=lambda column: _correlation(values, column))
-    row, where = 0, ""
-    if _correlation(values, nearest):
-        base, own = nearest.values, values.astype(float)
-        next_row = int((base != base[0]).argmax())
-        line = own[0] + (own[next_row] - own[0]) / (base[next_row] - base[0]) * (base - base[0])
-        row = int((np.abs(line - own) > EPSILON * np.abs(line).max()).argmax())
-        where = f", where the line through the rows before has {line[row]:.6g}"
+    row = max(_first_off(values, column) for column in columns)
     return ScriptFault(
         f"{name} of x is no column of the file, nor a straight line, a logarithm or a table of"
-        f" texts of one: {nearest.row_text(row)}, is {values[row]!s:.12} in x{where}; {REMEDY}"
+        f" texts of one: the first row that differs from each is row {columns[0].numbers[row]:,} of"
+        f" the file, {values[row]!s:.12} in x; {REMEDY}"
     )
 
 
-def _correlation(values: Array, column: FileColumn) -> float:
-    if column.is_text or is_text(values) or column.is_missing.any():
-        return 0.0
-    if not np.ptp(values) or not np.ptp(column.values):
-        return 0.0
-    return abs(float(np.corrcoef(column.values, values.astype(float))[0, 1]))
+def _first_off(values: Array, column: FileColumn) -> int:
+    """Return the first row that is off the line through the rows before."""
+    if column.is_text or is_text(values):
+        return 0
+    base, own = column.values, values.astype(float)
+    other = (base != base[0]).argmax()
+    slope = (own[other] - own[0]) / ((base[other] - base[0]) or np.nan)
+    line = own[0] + slope * (base - base[0])
+    return int((~(np.abs(line - own) <= EPSILON * np.abs(own).max())).argmax())

@@ -1,6 +1,5 @@
 """Columns, label and weights that a table takes over from a script."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.projects.literals import quoted
-from pipelines.projects.scripts.columns import Array, FileColumn, missing, origin_of
 from pipelines.projects.scripts.front import Front
-from pipelines.projects.scripts.rows import Inputs, array_of, inputs_of, row_numbers
+from pipelines.projects.scripts.origins import Array, FileColumn, missing, origin_of
+from pipelines.projects.scripts.record import COLUMNS
+from pipelines.projects.scripts.rows import array_of, arrays_of, first, names_of, row_numbers
 from pipelines.projects.scripts.script_text import ScriptFault
 from pipelines.projects.scripts.written import NUM_CHECKED, Written
 from trainer import Json
@@ -26,18 +26,18 @@ OF_NUMBERS = (
 )
 
 
-def read_columns(path: Path, told_rows: Any, num_rows: int) -> tuple[Array, list[FileColumn], int]:
-    """Return which rows of x were read, the file's columns in these, and its number of rows.
+def _read_columns(
+    told: Json, rows: Any, num_rows: int, folder: Path
+) -> tuple[Array, list[FileColumn]]:
+    """Return which rows of x were read, and the file's columns in these.
 
     Raises:
         ScriptFault: the rows of x are not rows of the file.
     """
-    table = pq.read_table(path)
-    told = json.loads((table.schema.metadata or {})[b"told"])
+    table = pq.read_table(folder / COLUMNS)
     names, file_numbers = told["originals"], np.array(told["numbers"])
     columns = {name: _array(table[name].combine_chunks()) for name in table.column_names}
-    known = {names[name]: values for name, values in columns.items()}
-    numbers = row_numbers(told_rows, num_rows, known)
+    numbers = row_numbers(rows, num_rows, {names[name]: own for name, own in columns.items()})
     place = np.full(max(file_numbers.max(), numbers.max() + 1), -1)
     place[file_numbers - 1] = np.arange(len(file_numbers))
     is_read = place[numbers] >= 0
@@ -46,12 +46,11 @@ def read_columns(path: Path, told_rows: Any, num_rows: int) -> tuple[Array, list
             f"rows has {numbers[~is_read][0]:,}, and the file has the rows 0 to"
             f" {file_numbers.max() - 1:,}: leave rows that are made out of fit"
         )
-    rows = place[numbers[is_read]]
-    chosen = [
-        FileColumn(name, names[name], values[rows], file_numbers[rows], missing(values).sum())
+    at = place[numbers[is_read]]
+    return is_read, [
+        FileColumn(name, names[name], values[at], file_numbers[at], missing(values).sum())
         for name, values in columns.items()
     ]
-    return is_read, chosen, len(file_numbers)
 
 
 def _array(values: pa.Array) -> Array:
@@ -60,57 +59,61 @@ def _array(values: pa.Array) -> Array:
     return np.asarray(values.fill_null(np.nan), dtype=np.float64)
 
 
-def write_table(written: Written, path: Path, *, label: str, kind: str) -> Json:
-    """Return what a workload of a table takes over from a script; `kind` is "" or an option.
+def write_table(written: Written, told: Json, folder: Path) -> Json:
+    """Return what a workload of a table takes over from a script.
 
     Raises:
         ScriptFault: the rows are not the file's, or what was made of them is not told.
     """
-    fit, told = written.recording.fit_arguments, written.recording.told
-    given = inputs_of(fit.get("x"))
-    num_rows = len(given.each[0].values)
-    is_read, columns, file_size = read_columns(path, told["rows"], num_rows)
-    given = given.only(is_read)
-    if label and told["label"] not in ("", label):
-        raise ScriptFault(f"trainyard.fit has label={told['label']!r}: omit --label {label}")
-    target = _target(columns, label or told["label"])
-    written.result["label_column"] = target.original
-    front = Front([column for column in columns if column is not target], written.source)
-    written.model(given.first(2))  # which builds it
+    fit, said = written.recording.fit_arguments, written.recording.told
+    given = arrays_of(fit.get("x"))
+    num_rows = len(keras.tree.flatten(given)[0])
+    is_read, columns = _read_columns(told, said["rows"], num_rows, folder)
+    given = keras.tree.map_structure(lambda values: values[is_read], given)
+    if told["label"] and said["label"] not in ("", told["label"]):
+        raise ScriptFault(
+            f"trainyard.fit has label={said['label']!r}: omit --label {told['label']}"
+        )
+    target = _target(columns, told["label"] or said["label"])
+    front = Front([column for column in columns if column is not target], written.writer)
+    written.model(first(given, 2))  # which builds it
+    is_graph = hasattr(written.model, "_nodes_by_depth")  # which casts its inputs
     expressions = [
-        front.tensor(own, wanted, variable=f"input_{at}")
-        for at, (own, wanted) in enumerate(given.of_model(written.model), 1)
+        front.tensor(values, names, keeps_integers=not is_graph)
+        for values, names in zip(keras.tree.flatten(given), names_of(fit["x"]), strict=True)
     ]
-    y = fit.get("y")
+    y: Any = fit.get("y")
     output = next(iter(y)) if isinstance(y, Mapping) and len(y) == 1 else None
-    values = array_of(y[output] if isinstance(y, Mapping) and output else y)
+    values = array_of(y[output] if output else y)
     if len(values) != num_rows:
         raise ScriptFault("fit needs one label as y: an array, or a dict with that of one output")
     values = values[is_read]
-    _label(written, values, target, given, kind)
-    _weights(written, values, columns, is_read)
-    some = values[:2] if output is None else {output: values[:2]}
-    written.settings((given.first(2), some))
-    if len(values) < file_size:
+    label = _label(written, values, target, given, told["kind"])
+    _weights(written, values, label.get("values", ()), columns, is_read)
+    some = {output: values[:2]} if output else values[:2]
+    written.settings((first(given, 2), some))
+    written.notes += front.notes
+    if len(values) < len(told["numbers"]):
         written.notes.append(
-            f"x has {len(values):,} of the file's {file_size:,} rows; the workload uses all, and"
-            " splits them itself (prepare in run.yaml): remove from the file what is not to learn"
+            f"x has {len(values):,} of the file's {len(told['numbers']):,} rows; the workload uses"
+            " all, and splits them itself (prepare in run.yaml): remove from the file what is not"
+            " to learn"
         )
-    written.notes += dict.fromkeys(front.notes)
-    described = written.result["columns"] = [_described(own, front) for own in front.used.values()]
+    described = [_described(column, front) for column in front.used.values()]
     written.notes += [
         f"rows without {own['name']} are left out ({own['num_dropped']:,}), as the script does"
         for own in described
         if own["num_dropped"]
     ]
+    written.result |= {"label": label, "label_column": target.original, "columns": described}
     own = {
         name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)
         for name, column in front.used.items()
     }
     return written.write(
-        path.parent,
+        folder,
         lines=front.lines,
-        expressions=expressions,
+        inputs=keras.tree.pack_sequence_as(given, expressions),
         given=given,
         own=keras.tree.map_structure(keras.ops.convert_to_tensor, own),
     )
@@ -128,8 +131,8 @@ def _target(columns: Sequence[FileColumn], label: str) -> FileColumn:
     raise ScriptFault(f"label={label!r}:{hint} it is a column: {', '.join(names)}")
 
 
-def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: str) -> None:
-    """Write down which label the script trains on."""
+def _label(written: Written, y: Array, target: FileColumn, given: Any, kind: str) -> Json:
+    """Return the label that the script trains on: its kind, and the values of its classes."""
     size, name = written.output_size(given, target.name), target.original
     codes = codes_of(y)
     if codes.ndim > 1:
@@ -140,7 +143,6 @@ def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: 
     own_kind = _kind(written, codes, target, size, kind)
     if kind not in ("", own_kind):
         raise ScriptFault(f"its loss is for {own_kind}: omit --kind {kind}, or change the script")
-    written.result["label"] = {"kind": own_kind}
     if own_kind == "regression":
         origin = origin_of(codes, target)
         if origin is None or not origin.is_own:
@@ -149,7 +151,7 @@ def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: 
                 " keras.layers.Rescaling instead of scaling y; for a logarithm there is"
                 ' loss="mean_squared_logarithmic_error"'
             )
-        return
+        return {"kind": own_kind}
     values, first, numbers = target.distinct
     table = codes[first]
     if not (table[numbers] == codes).all() or len({*table.tolist()}) < len(table):
@@ -157,10 +159,6 @@ def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: 
             f"y is no number for each value of {name}: write the class that fit gets into the file"
             " as a column, which is the label"
         )
-    ordered = values[np.argsort(table)].tolist()
-    # A label of whole numbers has them without a point.
-    are_whole = all(not isinstance(value, str) and value.is_integer() for value in ordered)
-    written.result["label"]["values"] = [*map(int, ordered)] if are_whole else ordered
     if len(table) != (2 if own_kind == "binary" else size):
         raise ScriptFault(
             f"the model has {size} outputs, and {name} {len(table)} classes: give its last layer as"
@@ -174,6 +172,10 @@ def _label(written: Written, y: Array, target: FileColumn, given: Inputs, kind: 
                 " label_smoothing=… where they are smoothed"
             )
         written.count_from_one_half(target.name)
+    ordered = values[np.argsort(table)].tolist()
+    # A label of whole numbers has them without a point.
+    are_whole = all(not isinstance(value, str) and value.is_integer() for value in ordered)
+    return {"kind": own_kind, "values": [*map(int, ordered)] if are_whole else ordered}
 
 
 def codes_of(y: Array) -> Array:
@@ -207,12 +209,18 @@ def _kind(written: Written, codes: Array, target: FileColumn, size: int, kind: s
     return kind
 
 
-def _weights(written: Written, y: Array, columns: Sequence[FileColumn], is_read: Array) -> None:
-    fit, values = written.recording.fit_arguments, written.result["label"].get("values", [])
-    if fit.get("class_weight") and not values:
+def _weights(
+    written: Written,
+    y: Array,
+    classes: Sequence[Any],
+    columns: Sequence[FileColumn],
+    is_read: Array,
+) -> None:
+    fit = written.recording.fit_arguments
+    if fit.get("class_weight") and not classes:
         raise ScriptFault("class_weight is for a label of classes: remove it from fit")
-    if values:
-        written.class_weights(values, np.unique(codes_of(y)).tolist())
+    if classes:
+        written.class_weights(classes, np.unique(codes_of(y)).tolist())
     if fit.get("sample_weight") is not None:
         weights = array_of(fit["sample_weight"]).reshape(-1)[is_read]
         same = [c.name for c in columns if (origin := origin_of(weights, c)) and origin.is_own]
