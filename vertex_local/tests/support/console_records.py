@@ -172,16 +172,12 @@ def _trial(number: str, value: float | None) -> dict[str, Any]:
 
 
 def add_model(service: Service, *, run_id: str) -> str:
-    """Upload a model whose second version is of a run, with a history."""
+    """Upload a model whose second version is of a run."""
     folder = service.root / "artifacts"
     folder.mkdir()
     (folder / "golden.json").write_text(json.dumps({"instances": [{"fare": 3, "miles": [1, 2]}]}))
-    labels = {
-        "acme_default_20261122t204959123z": "promoted_night",
-        "acme_state": "promoted",
-        BILLING_LABEL: f"b-{run_id}",
-    }
-    description = "auc 0.95 is at least 0.94\n[2026-11-23T08:00:00.000Z held by ann@desk] <audit>"
+    labels = {"acme_state": "promoted", BILLING_LABEL: f"b-{run_id}"}
+    description = "auc 0.95 is at least 0.94\nheld by ann@desk: <audit>"
     model = {"displayName": "taxi", "artifactUri": str(folder)}
     model["containerSpec"] = {"imageUri": "any"}
     second = {**model, "versionAliases": ["default"], "labels": labels}
