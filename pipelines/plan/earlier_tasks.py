@@ -13,10 +13,9 @@ from components.shared.vertex.task_details import details_by_name, inputs_of, ou
 from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
-from vertex_local.rules.values import CODE
+from vertex_local.rules.values import CODE, Values
 
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
-Outputs = tuple[Json, dict[str, tuple[str, ...]]]  # parameters, and the URIs of artifacts by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,28 +56,16 @@ class EarlierTask:
         return seconds_of(self.detail)
 
     @property
-    def parameters(self) -> Json:
-        """Its input parameters by name, with defaults."""
-        return inputs_of(self.detail)
+    def inputs(self) -> Values:
+        """Its inputs, with the defaults of parameters."""
+        return Values(inputs_of(self.detail), _uris(self.detail.get("inputs", {})))
 
     @property
-    def artifacts(self) -> dict[str, tuple[str, ...]]:
-        """The URIs of its input artifacts by name."""
-        return _uris(self.detail.get("inputs", {}))
-
-    @property
-    def output_artifacts(self) -> dict[str, tuple[str, ...]]:
-        """The URIs of its output artifacts by name."""
-        return _uris(self.detail.get("outputs", {}))
-
-    @property
-    def output_parameters(self) -> Json:
-        """Its output parameters by name."""
-        return {
-            name: value
-            for name, value in outputs_of(self.detail).items()
-            if name not in self.output_artifacts
-        }
+    def outputs(self) -> Values:
+        """Its outputs."""
+        artifacts = _uris(self.detail.get("outputs", {}))
+        values = outputs_of(self.detail).items()
+        return Values({name: value for name, value in values if name not in artifacts}, artifacts)
 
 
 class EarlierTasks:
@@ -145,14 +132,14 @@ class LocalCache:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._claimed: list[Outputs] = []
+        self._claimed: list[Values] = []
 
     def has(self, task: EarlierTask) -> bool:
         """Return whether an entry has the outputs of a task, their files exist, and are free.
 
         An unfinished run claims the folder in which it trains. Tasks are looked up newest first.
         """
-        outputs = (task.output_parameters, task.output_artifacts)
+        outputs = task.outputs
         entries = [entry for known, entry in self._entries if known == outputs]
         pending = [path for entry in entries for path in entry["pending"]]
         if not task.is_over and not all(map(os.path.exists, pending)):
@@ -160,16 +147,17 @@ class LocalCache:
         return outputs not in self._claimed and not all(map(is_dangling, entries))
 
     @functools.cached_property
-    def _entries(self) -> list[tuple[Outputs, Json]]:
+    def _entries(self) -> list[tuple[Values, Json]]:
         entries = map(read_entry, step_cache(self._state_dir).glob("*.json"))
         return [(outputs, entry) for entry in entries for outputs in _outputs_of(entry)]
 
 
-def _outputs_of(entry: Json) -> Iterator[Outputs]:
+def _outputs_of(entry: Json) -> Iterator[Values]:
     """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
     try:
         parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
         if "pending" in entry:
-            yield parameters, _uris({name: {"artifacts": made} for name, made in artifacts.items()})
+            uris = _uris({name: {"artifacts": made} for name, made in artifacts.items()})
+            yield Values(parameters, uris)
     except (KeyError, TypeError, AttributeError):
         return

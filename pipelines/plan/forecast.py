@@ -132,7 +132,7 @@ class _Walk:
 
     def _outputs(self, task: TaskForecast) -> Values:
         if task.state == CACHED and task.earlier:
-            return Values(task.earlier.output_parameters, task.earlier.output_artifacts)
+            return task.earlier.outputs
         if task.state == RUNS and task.name in self._foreseen:
             return Values(self._foreseen[task.name](task.inputs) or {})
         return Values()
@@ -141,8 +141,9 @@ class _Walk:
 def has_inputs(task: EarlierTask, inputs: Values) -> bool:
     """Return whether an earlier task had these inputs; the service fills in placeholders."""
     known = {name: value for name, value in inputs.parameters.items() if not _is_filled(value)}
-    before = {name: value for name, value in task.parameters.items() if name in known}
-    return before == known and task.artifacts == dict(inputs.artifacts)
+    before = task.inputs
+    values = {name: value for name, value in before.parameters.items() if name in known}
+    return values == known and before.artifacts == inputs.artifacts
 
 
 def _is_filled(value: Any) -> bool:

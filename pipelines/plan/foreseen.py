@@ -63,7 +63,7 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
         before = next((t for t in earlier.of("evaluate") if has_inputs(t, inputs)), None)
         if before is None:
             return None
-        outputs = before.output_parameters
+        outputs = before.outputs.parameters
         model = find_model(api, str(inputs.parameters["model_name"]))
         versions = list_versions(api, model) if model else []
         champion, digest = champion_of(versions).version, outputs["digest"]

@@ -27,7 +27,7 @@ RAW_DATA = "the raw data"
 def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     """Return what has changed since an earlier run's task: code, settings and data, in words."""
     now = _known(task)
-    earlier = {name: value for name, value in before.parameters.items() if name in now}
+    earlier = {name: value for name, value in before.inputs.parameters.items() if name in now}
     workloads = [str(values.get(WORKLOAD, "")) for values in (earlier, now)]
     words = [*_code(task, before, workloads), *_project(*workloads)]
     if earlier.get(FINGERPRINT) != now.get(FINGERPRINT):
@@ -37,7 +37,7 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     if any(earlier.get(name) != now.get(name) for name in PLAN):
         words.append("another plan of the training")
     words += setting_changes(task, before)
-    if before.artifacts != dict(task.inputs.artifacts) and not words:
+    if before.inputs.artifacts != task.inputs.artifacts and not words:
         words.append("other inputs")
     return words
 
@@ -45,7 +45,9 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
 def setting_changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     """Return the settings among the known inputs that have changed since an earlier run's task."""
     now = _known(task)
-    earlier = _settings({name: value for name, value in before.parameters.items() if name in now})
+    earlier = _settings(
+        {name: value for name, value in before.inputs.parameters.items() if name in now}
+    )
     return [
         f"{name} {_shown(earlier.get(name))} → {_shown(setting)}"
         for name, setting in {**dict.fromkeys(earlier), **_settings(now)}.items()
@@ -102,7 +104,7 @@ def _project(before: str, now: str) -> Iterator[str]:
 
 def _data(now: Json, before: EarlierTask) -> str:
     """Return which raw files are new, changed or gone since an earlier task prepared them."""
-    [folder] = before.output_artifacts.get(EXAMPLES, ("",))
+    [folder] = before.outputs.artifacts.get(EXAMPLES, ("",))
     options = PrepareOptions.from_json(now["prepare"], trust_files=now["trust_files"])
     with contextlib.suppress(InputError, OSError):
         known = read_companion_object(folder, INPUT_FILE)

@@ -120,7 +120,7 @@ def test_an_older_run_serves_a_setting_that_was_changed_back(spec):
     runs = [earlier(spec, name="mnist"), earlier(spec, name="taxi")]
     planned = forecast(spec, {"path": "a.csv", "name": "taxi"}, EarlierTasks(runs))
     assert planned[1].state == CACHED
-    assert planned[1].earlier.output_artifacts == {"model": ("/runs/taxi/model",)}
+    assert planned[1].earlier.outputs.artifacts == {"model": ("/runs/taxi/model",)}
 
 
 def test_foreseen_outputs_decide_conditions(spec):
