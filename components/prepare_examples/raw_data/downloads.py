@@ -21,11 +21,12 @@ import requests
 
 from components.prepare_examples.errors import DamagedError, RouteError
 from components.prepare_examples.raw_data.files import CHUNK_BYTES, sha256_of
-from components.prepare_examples.raw_data.progress import counted
+from components.prepare_examples.raw_data.progress import Progress
 
 CONNECT_TIMEOUT_SECONDS = 8
 READ_TIMEOUT_SECONDS = 30
 FILE_TIMEOUT_SECONDS = 1800
+MEGABYTE = 1_000_000
 
 HTTP_PARTIAL = 206
 HTTP_BAD_RANGE = 416
@@ -114,20 +115,25 @@ def _resume(url: str, partial: Path, *, name: str) -> None:
     if is_resumed:
         logger.info("%s: resuming after %.1f MB", name, start / 1e6)
     total = int(response.headers.get("Content-Length", 0))
-    chunks = _with_deadline(response.iter_content(CHUNK_BYTES), url)
+    chunks = followed(response.iter_content(CHUNK_BYTES), url, name, total)
     try:
         with response, partial.open("ab" if is_resumed else "wb") as file:
-            for chunk in counted(chunks, name, total):
+            for chunk in chunks:
                 file.write(chunk)
     except (requests.RequestException, TimeoutError) as error:
         raise DamagedError(f"the download of {name} was interrupted: {error}") from error
 
 
-def _with_deadline(chunks: Iterator[bytes], url: str) -> Iterator[bytes]:
-    deadline = time.monotonic() + FILE_TIMEOUT_SECONDS
+def followed(chunks: Iterator[bytes], url: str, name: str, num_bytes: int) -> Iterator[bytes]:
+    """Yield chunks until FILE_TIMEOUT_SECONDS; log how many of `num_bytes` are done."""
+    logger.info("downloading %s%s", name, f" ({num_bytes / 1e6:.1f} MB)" if num_bytes else "")
+    deadline, done = time.monotonic() + FILE_TIMEOUT_SECONDS, 0
+    progress = Progress(name, "MB", num_bytes // MEGABYTE)
     for chunk in chunks:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{url} was incomplete after {FILE_TIMEOUT_SECONDS} s")
+        done += len(chunk)
+        progress.show(done // MEGABYTE)
         yield chunk
 
 

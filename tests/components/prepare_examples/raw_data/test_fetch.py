@@ -266,7 +266,7 @@ def interrupted(chunks, *_):
 def test_an_interrupted_download_is_resumed(tmp_path, site, monkeypatch, has_ranges):
     site.has_ranges = has_ranges
     with monkeypatch.context() as patch:
-        patch.setattr(downloads, "counted", interrupted)
+        patch.setattr(downloads, "followed", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert set(files_of(tmp_path)) == {".images.gz.partial"}
