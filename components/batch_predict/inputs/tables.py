@@ -9,13 +9,12 @@ import numpy as np
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.pictures import find_table_files
 from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.segments import blocks
-from components.prepare_examples.tables.table_schema import TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema, schema_of
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.states import Statistic, new_statistic
-from components.prepare_examples.tables.declared import has_whole_classes
-from components.prepare_examples.tables.table_schema import MAX_CLASSES
+from components.prepare_examples.tables.table_schema import MAX_CLASSES, has_whole_classes
 from trainer.workloads import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 

@@ -9,13 +9,12 @@ import pyarrow.compute as pc
 from components.prepare_examples.parts import Part, Tally
 from components.prepare_examples.split_rule import SplitRule, Times
 from components.prepare_examples.tables.columns import hashes_of
-from components.prepare_examples.tables.period import Period
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.files import CSV
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole
-from components.prepare_examples.tables.write import usable_rows
+from components.prepare_examples.tables.write import Period, usable_rows
 from trainer.workloads.declarations.labels import Binary, Classes
 
 

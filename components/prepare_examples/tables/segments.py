@@ -26,9 +26,8 @@ from components.prepare_examples.tables.rows import (
 )
 from components.prepare_examples.tables.table_schema import INT, TableSchema, kind_of
 from components.prepare_examples.tables.values.labels import parse_label
-from components.prepare_examples.tables.values.lists import parse_list
 from components.prepare_examples.tables.values.times import parse_times, part_of
-from components.prepare_examples.tables.values.written import check_limits, to_integers
+from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
 from trainer.workloads.declarations.features import Category, Feature, Number, Timestamp
 from trainer.workloads.declarations.written import Limits
 

@@ -18,17 +18,15 @@ from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.outcome import Outcome, ranked_values
-from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.picture_rows import PictureRows, match_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import plan_table
 from components.prepare_examples.tables.reading.bigquery import fetch_rows, query_of
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label, with_windows
-from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.write import TableOptions, write_part
+from components.prepare_examples.tables.table_schema import TableSchema, schema_of
+from components.prepare_examples.tables.write import TableOptions, period_of, write_part
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json
 from trainer.workloads.base import Workload

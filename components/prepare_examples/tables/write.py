@@ -1,14 +1,18 @@
 """Writing of one part of a table: files of examples, and a side file of quarantined rows."""
 
+import datetime
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.declarations import load_rule
+from components.prepare_examples.errors import DataError
 from components.prepare_examples.parts import (
     Part,
     PartFiles,
@@ -17,8 +21,8 @@ from components.prepare_examples.parts import (
     Tally,
     open_part,
 )
+from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables import columns
-from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.picture_rows import Reasons, mark_rows
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from components.prepare_examples.tables.plan import Segment
@@ -29,6 +33,21 @@ from components.prepare_examples.tables.values.labels import binary_text, spelle
 from trainer.workloads.declarations.labels import Binary
 
 MAX_LABELS = 100
+
+
+class Period(NamedTuple):
+    """Rows with a time from `start` to before `stop`, both seconds of wall time since 1970."""
+
+    column: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        first, last = (
+            datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+            for seconds in (self.start, self.stop - 1)
+        )
+        return f"{self.column} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,3 +145,43 @@ def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally:
 
 def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
     return table if mask.all() else table.take(np.flatnonzero(mask)).combine_chunks()
+
+
+def period_of(schema: TableSchema, options: PrepareOptions) -> Period | None:
+    """Return the period of the options' dates; None for all rows.
+
+    Raises:
+        DataError: the table has no such time, or several and none is named.
+    """
+    times = [column.name for column in schema.times]
+    [time_column] = schema.named([options.time_column])
+    if time_column and time_column not in times:
+        raise DataError(
+            f"time_column is {options.time_column!r}, which is no Timestamp of the workload"
+            f" {schema.workload}; it has {', '.join(times) or 'none'}"
+        )
+    if not options.dates or options.source == "bigquery":  # its query has the dates
+        return None
+    if len(times) != 1 and not time_column:
+        names = f"several: {', '.join(times)}" if times else "none"
+        raise DataError(
+            f"dates (or window) select rows by a Timestamp, and the workload {schema.workload} has"
+            f" {names}; name one with prepare.time_column, or write {{run_date:%Y-%m-%d}} into the"
+            " names in prepare.files"
+        )
+    first, last = map(datetime.date.fromisoformat, options.dates)
+    return Period(time_column or times[0], _seconds(first), _seconds(last, days=1))
+
+
+def within(rows: pa.Table, period: Period | None) -> pa.Table:
+    """Return the rows of a period; those without a time are left out."""
+    if period is None:
+        return rows
+    times = rows[period.column]
+    is_within = pc.and_(pc.greater_equal(times, period.start), pc.less(times, period.stop))
+    return rows.filter(is_within).combine_chunks()
+
+
+def _seconds(day: datetime.date, *, days: int = 0) -> int:
+    midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+    return int((midnight + datetime.timedelta(days=days)).timestamp())

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from components.prepare_examples.tables.declared import schema_of
+from components.prepare_examples.tables.table_schema import schema_of
 from trainer.workloads import Binary, Category, Number, Table, Timestamp
 
 WORKLOAD = Table(

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.values.lists import parse_list
-from components.prepare_examples.tables.values.written import check_limits, to_integers
+from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 from trainer.workloads.declarations.written import plain_text

@@ -8,9 +8,8 @@ import pytest
 from components.prepare_examples.declarations import declared
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.period import Period, period_of, within
-from components.prepare_examples.tables.table_schema import TableSchema
+from components.prepare_examples.tables.table_schema import TableSchema, schema_of
+from components.prepare_examples.tables.write import Period, period_of, within
 from trainer.workloads.declarations.features import Timestamp
 
 pytestmark = pytest.mark.fast

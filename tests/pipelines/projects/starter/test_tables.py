@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.columns import match_header
-from components.prepare_examples.tables.declared import schema_of
+from components.prepare_examples.tables.table_schema import schema_of
 from pipelines.projects.starter.__main__ import main
 from pipelines.projects.starter.folder import Start, write_folder
 from pipelines.projects.starter.reading import read_columns
