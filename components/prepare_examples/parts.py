@@ -1,18 +1,17 @@
 """Files and results of a part of a table or of records, and the sum of all parts."""
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from components.prepare_examples.output.quarantine import side_file_entry
-from components.prepare_examples.split_rule import Hashes, Numbers, SplitRule
+from components.prepare_examples.output.quarantine import json_lines
+from components.prepare_examples.split_rule import Hashes, SplitRule
 from components.prepare_examples.statistics import numbers
 from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
@@ -144,25 +143,28 @@ class PartFiles:
     """Open files of a part: for each of its shards one of each split, and one of bad rows."""
 
     splits: Mapping[str, _SplitFiles]
+    rule: SplitRule
     side: Path
     stack: contextlib.ExitStack
-    bad_rows: IO[str] | None = None  # opened for the first one
+    bad_rows: RecordFile | None = None  # opened for the first one
     tally: Tally = field(default_factory=Tally)
 
     def write(
         self,
         columns: Mapping[str, pa.Array],
         records: pa.Array,
-        numbers: Numbers,
         *,
-        rule: SplitRule,
+        path: str,
+        values: pa.Array | None,
         hashes: Hashes | None,
+        groups: Hashes | None,
     ) -> None:
-        """Write examples, already serialised as records, to the files of their splits.
+        """Write examples of a file, already serialised as records, to the files of their splits.
 
-        `numbers` are the splits', or why an example is in none, see SplitRule.numbers;
-        equal hashes mark examples that must stay in one split.
+        The other arguments are those of SplitRule.numbers.
         """
+        rule = self.rule
+        numbers = rule.numbers(len(records), file=path, values=values, hashes=hashes, groups=groups)
         for number in np.unique(numbers[numbers < 0]).tolist():
             self.tally.outside[rule.reason(number)] += int((numbers == number).sum())
         for number, split in enumerate(self.splits.values()):
@@ -178,18 +180,22 @@ class PartFiles:
         if not rows:
             return
         if self.bad_rows is None:
-            self.bad_rows = self.stack.enter_context(self.side.open("w", encoding="utf-8"))
-        self.bad_rows.writelines(json.dumps(row) + "\n" for row in rows)
+            self.bad_rows = self.stack.enter_context(record_file(self.side, compression=""))
+        self.bad_rows.write(json_lines(rows))
         self.tally.quarantined.update(row["column"] for row in rows)
 
     def result(self) -> PartResult:
         """Return the result of the part, whose files must be closed."""
-        num_bad = self.tally.quarantined.total()
+        quarantine = []
+        if self.bad_rows is not None:
+            num_bad = self.tally.quarantined.total()
+            digests = self.bad_rows.digests()
+            quarantine = [{"file": self.side.name, "num_rows": num_bad, **digests}]
         return PartResult(
             shards=limit_keys(
                 entry for name, split in self.splits.items() for entry in split.entries(name)
             ),
-            quarantine=[side_file_entry(self.side, num_bad)] if num_bad else [],
+            quarantine=quarantine,
             statistics={name: split.statistics for name, split in self.splits.items()},
             tally=self.tally,
         )
@@ -207,7 +213,7 @@ def open_part(shards: Sequence[int], folder: Path, options: PartOptions) -> Iter
             contexts = {name: record_file(folder / name, compression=compression) for name in names}
             files = {name: stack.enter_context(context) for name, context in contexts.items()}
             splits[split] = _SplitFiles(files, options.schema.new_statistics())
-        yield PartFiles(splits, side, stack)
+        yield PartFiles(splits, options.rule, side, stack)
 
 
 def finish(results: Iterable[PartResult]) -> Json:

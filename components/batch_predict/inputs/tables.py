@@ -15,6 +15,7 @@ from components.prepare_examples.tables.reading.files import TableFile, open_tab
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema, schema_of
+from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary
@@ -108,8 +109,7 @@ def _batches(
     rows = (block.numbers[good] + first_row + 1).tolist()
     table = block.table.take(good)
     values = {name: table[schema.values_of(name)].combine_chunks() for name in names}
-    examples = columns.encode(values, schema)
-    records = examples.to_numpy(zero_copy_only=False)
+    records = encode_rows(values).to_numpy(zero_copy_only=False)
     has_keys = columns.has_key(table.column_names, schema)
     keys = table[schema.key].to_pylist() if has_keys else [None] * len(rows)
     errors = block.refused(first_row)

@@ -74,14 +74,14 @@ def _write_batch(
         kept = pa.array([records[read[row]] for row in rows], pa.binary())
         hashes = _hashes(kept, good, options)
         groups = options.rule.groups
-        numbers = options.rule.numbers(
-            len(kept),
-            file=path,
+        files.write(
+            good,
+            kept,
+            path=path,
             values=good.get(options.rule.column),
             hashes=hashes,
             groups=hash_rows([good[name] for name in groups]) if groups else None,
         )
-        files.write(good, kept, numbers, rule=options.rule, hashes=hashes)
 
 
 def times_of(paths: Sequence[str], options: RecordOptions) -> Iterator[Times]:

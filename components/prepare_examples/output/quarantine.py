@@ -1,23 +1,20 @@
 """Quarantined rows: the reason for each, their numbers by column, and the limit on their share."""
 
-import base64
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError, Refuse
+from components.prepare_examples.tfrecords.records import record_file
 from trainer import Json
 
 NUM_COLUMNS, NUM_ROWS = 3, 3  # shown in an error
-CHUNK_BYTES = 1 << 20
 REASON = itemgetter("reason")
 
 
@@ -53,20 +50,14 @@ def write_side_file(path: Path, entries: Sequence[Json]) -> list[Json]:
     """Write a line for each bad row; return the file's entry for the manifest, if there is any."""
     if not entries:
         return []
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
-    return [side_file_entry(path, len(entries))]
+    with record_file(path, compression="") as file:
+        file.write(json_lines(entries))
+    return [{"file": path.name, "num_rows": len(entries), **file.digests()}]
 
 
-def side_file_entry(path: Path, num_rows: int) -> Json:
-    """Return the manifest's entry of a file of bad rows, with CRC32C as Cloud Storage shows it."""
-    sha256, crc32c = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            sha256.update(chunk)
-            crc32c = google_crc32c.extend(crc32c, chunk)
-    encoded = base64.b64encode(crc32c.to_bytes(4, "big")).decode()
-    digests = {"sha256": sha256.hexdigest(), "crc32c": encoded}
-    return {"file": path.name, "num_rows": num_rows, **digests}
+def json_lines(rows: Iterable[Json]) -> bytes:
+    """Return a line for each row, in JSON."""
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def by_column(counts: Mapping[str, int]) -> str:

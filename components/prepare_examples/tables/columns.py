@@ -15,10 +15,8 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading.files import TableFile
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tfrecords.row_splits import hash_rows
-from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.features import Number
-from trainer.workloads.declarations.labels import Regression
 from trainer.workloads.declarations.names import normal_form
 
 logger = logging.getLogger(__name__)
@@ -191,14 +189,3 @@ def _ruled(table: pa.Table, schema: TableSchema, rule: Rule) -> pa.Array:
 def hashes_of(table: pa.Table, names: Sequence[str]) -> NDArray[np.uint64] | None:
     """Return a hash of the values of some columns of each clean row, None without any."""
     return hash_rows([table[name].combine_chunks() for name in names]) if names else None
-
-
-def encode(examples: Columns, schema: TableSchema) -> pa.Array:
-    """Return a serialised tf.train.Example for each row; missing values are absent features."""
-    columns = dict(examples)
-    floats = [c.name for c in schema.stored if isinstance(c, Number) and c.name in columns]
-    floats += [schema.label.name] if isinstance(schema.label, Regression) else []
-    for name in floats:
-        is_list = pa.types.is_list(columns[name].type)
-        columns[name] = columns[name].cast(pa.list_(pa.float32()) if is_list else pa.float32())
-    return encode_rows(columns)

@@ -49,8 +49,7 @@ def with_windows(
     Without a period it ends with the last row that has a label, which is often known only later.
     Raises as SplitRule.with_times does.
     """
-    is_moved = period is not None and period.column == rule.column
-    end = period.stop if period and is_moved else None
+    end = period.stop if period and period.column == rule.column else None
     return rule.with_times(_times(rule, schema, parts, period), end=end)
 
 

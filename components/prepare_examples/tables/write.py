@@ -30,6 +30,7 @@ from components.prepare_examples.tables.rows import HEADER, REPEATED, Block, pla
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, spelled
+from components.prepare_examples.tfrecords.table_encoder import encode_rows
 from trainer.workloads.declarations.labels import Binary
 
 MAX_LABELS = 100
@@ -119,15 +120,14 @@ def _write_block(
     examples = columns.to_examples(good, options.schema, rule)
     hashes = columns.hashes_of(good, options.key if options.rule.is_hashed else ())
     by = options.rule.column
-    numbers = options.rule.numbers(
-        good.num_rows,
-        file=path,
+    files.write(
+        examples,
+        encode_rows(examples),
+        path=path,
         values=good[by].combine_chunks() if by else None,
         hashes=hashes,
         groups=columns.hashes_of(good, options.rule.groups),
     )
-    records = columns.encode(examples, options.schema)
-    files.write(examples, records, numbers, rule=options.rule, hashes=hashes)
 
 
 def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally: Tally) -> pa.Table:

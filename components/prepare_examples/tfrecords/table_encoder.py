@@ -23,8 +23,8 @@ def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features.
 
     Args:
-        columns: by feature; float32, int64, string or binary, or lists of the first three, all of
-            one length.
+        columns: by feature; floats, which are stored as float32, int64, string or binary, or lists
+            of the first three, all of one length.
     """
     pieces = [piece for name in sorted(columns) for piece in _entries(name, columns[name])]
     features = _joined(*pieces)
