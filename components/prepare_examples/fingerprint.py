@@ -127,31 +127,27 @@ def _raw_facts(workload: str, folder: str | Path, options: PrepareOptions) -> Fa
 
 def _file_facts(patterns: Sequence[str], folder: str | Path) -> Facts:
     """Return name, size, and digest or generation of each file that the patterns match."""
-    if not any(map(paths.is_in_bucket, patterns)):
-        files = _all_files([str(local_path(pattern)) for pattern in patterns])
-        digests = cached_digests(files, folder=local_path(folder))
-        return [[str(path), *digests[path]] for path in files]
     facts: Facts = []
+    files: set[Path] = set()
     for pattern in patterns:
         if not paths.is_in_bucket(pattern):
-            facts += _file_facts([pattern], folder)
+            files.update(_files_of(str(local_path(pattern))))
             continue
         objects = find_objects(pattern)
         if not objects:
             raise DataError(f"{pattern} matches no file")
-        facts += [list(item) for item in objects]
-    return sorted(facts)
+        facts += map(list, objects)
+    digests = cached_digests(sorted(files), folder=local_path(folder)) if files else {}
+    local = [[str(path), *digest] for path, digest in digests.items()]
+    return sorted([*facts, *local]) if facts else local
 
 
-def _all_files(patterns: Sequence[str]) -> list[Path]:
-    paths: list[Path] = []
-    for pattern in patterns:
-        folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
-        for folder in folders:
-            paths += [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        if not folders:
-            paths += map(Path, find_files([pattern]))
-    return sorted(set(paths))
+def _files_of(pattern: str) -> list[Path]:
+    """Return the files that a pattern matches, or all files in the folders that it matches."""
+    folders = [Path(path) for path in glob(pattern) if Path(path).is_dir()]
+    if not folders:
+        return list(map(Path, find_files([pattern])))
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
 
 
 def cached_digests(files: Iterable[Path], *, folder: Path) -> dict[Path, tuple[int, str]]:

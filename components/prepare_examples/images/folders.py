@@ -15,6 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
@@ -75,49 +76,47 @@ def read_folder(
         raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
     split_folders = _given_splits(root, rule.split)
     refused: list[tuple[str, str]] = []
-    class_folders: list[tuple[Path, str, list[str]]] = []  # folder of a split, class and paths
-    classes: set[str] = set()
+    paths: dict[Path, list[str]] = {}  # by class folder
     for _, folder in split_folders or [("", root)]:
-        names = _class_folders(root, folder, refused)
-        for name in names:
-            paths = list(_images(root, folder / name, refused))
-            if not paths:
+        for name in _class_folders(root, folder, refused):
+            class_folder = folder / name
+            paths[class_folder] = list(_images(root, class_folder, refused))
+            if not paths[class_folder]:
                 raise DataError(
-                    f"the class folder {folder / name} has no images"
-                    f"{_reason(root, folder / name, refused)}; add images to it, or remove it"
+                    f"the class folder {class_folder} has no images"
+                    f"{_reason(root, class_folder, refused)}; add images to it, or remove it"
                 )
-            class_folders.append((folder, name, paths))
-        classes.update(names)
-    if not classes:
+    if not paths:
         raise DataError(
             f"{root} has no class folders; put the images of each class into a folder with its name"
         )
-    ordered, numbers = number_classes(root, sorted(classes), label)
+    names = sorted({folder.name for folder in paths})
+    ordered, numbers = number_classes(root, names, label)
     files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
-    num_single = 0
     if split_folders:
         folders = {str(folder): split for split, folder in split_folders}
         rule = replace(rule, named=tuple(sorted({*folders.values()})), files=folders)
-    if split_folders and rule.split.by == HASH:
-        rule = replace(rule, given="by the folders train, eval and test; where one is missing,")
-    for folder, name, paths in class_folders:
-        places = hashes = np.array([_hash(path) for path in paths], np.uint64)
+        if rule.split.by == HASH:
+            given = "by the folders train, eval and test; where one is missing,"
+            rule = replace(rule, given=given)
+    num_single = 0
+    for folder, own in paths.items():
+        places = hashes = _hashes(own)
         if group_by:
-            groups = [_group(path, group_by) for path in paths]
-            keys = [group or path for group, path in zip(groups, paths, strict=True)]
-            hashes = np.array([_hash(key) for key in keys], np.uint64)
+            groups = [_group(path, group_by) for path in own]
+            hashes = _hashes([group or path for group, path in zip(groups, own, strict=True)])
             num_single += groups.count("")
-        chosen = rule.numbers(len(paths), file=str(folder), hashes=hashes).tolist()
-        for number, place, path in zip(chosen, places.tolist(), paths, strict=True):
-            files[SPLITS[number]].append(ImageFile(place, path, numbers[name]))
+        chosen = rule.numbers(len(own), file=str(folder.parent), hashes=hashes).tolist()
+        for number, place, path in zip(chosen, places.tolist(), own, strict=True):
+            files[SPLITS[number]].append(ImageFile(place, path, numbers[folder.name]))
     if num_single:
-        _tell_single(root, group_by, num_single, sum(len(paths) for _, _, paths in class_folders))
-    for some in files.values():
-        some.sort(key=attrgetter("place"))
+        _tell_single(root, group_by, num_single, sum(map(len, paths.values())))
     return ImageFolder(
         root=root,
         classes=ordered,
-        files={split: tuple(some) for split, some in files.items()},
+        files={
+            split: tuple(sorted(some, key=attrgetter("place"))) for split, some in files.items()
+        },
         refused=tuple(sorted(refused)),
         rule=rule,
     )
@@ -166,9 +165,10 @@ def _tell_single(root: Path, group_by: str, num_single: int, num_files: int) -> 
     )
 
 
-def _hash(path: str) -> int:
-    digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES)
-    return int.from_bytes(digest.digest(), "big")
+def _hashes(paths: Sequence[str]) -> NDArray[np.uint64]:
+    encoded = (path.encode("utf-8", "surrogateescape") for path in paths)
+    digests = (hashlib.blake2b(path, digest_size=HASH_BYTES).digest() for path in encoded)
+    return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
 
 
 def _given_splits(root: Path, split: Split) -> list[tuple[str, Path]]:

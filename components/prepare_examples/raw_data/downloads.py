@@ -20,7 +20,7 @@ from typing import ParamSpec, TypeVar
 import requests
 
 from components.prepare_examples.errors import DamagedError, RouteError
-from components.prepare_examples.raw_data.files import CHUNK_BYTES, sha256_of
+from components.prepare_examples.raw_data.files import CHUNK_BYTES, check_sha256
 from components.prepare_examples.raw_data.progress import Progress
 
 CONNECT_TIMEOUT_SECONDS = 8
@@ -64,15 +64,6 @@ def download(url: str, path: Path, *, sha256: str) -> None:
         _resume(url, partial, name=path.name)
         check_sha256(partial, sha256, name=path.name)
         os.replace(partial, path)
-
-
-def check_sha256(path: Path, sha256: str, *, name: str) -> None:
-    """Delete a file and raise DamagedError if it has another checksum."""
-    if (digest := sha256_of(path)) != sha256:
-        path.unlink()
-        raise DamagedError(
-            f"{name} has SHA-256 {digest}, expected {sha256}: truncated or changed, deleted"
-        )
 
 
 @contextlib.contextmanager

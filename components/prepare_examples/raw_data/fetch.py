@@ -78,7 +78,7 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     written = [Written(source.fetch)] if source.fetch else []
     for route in (*addresses, *source.routes, *written):
         if not missing:
-            return
+            break
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route)
         try:
             fetch_by(route, missing, folder)

@@ -84,6 +84,15 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> lis
         return list(threads.map(function, items))
 
 
+def check_sha256(path: Path, sha256: str, *, name: str) -> None:
+    """Delete a file and raise DamagedError if it has another checksum."""
+    if (digest := sha256_of(path)) != sha256:
+        path.unlink()
+        raise DamagedError(
+            f"{name} has SHA-256 {digest}, expected {sha256}: truncated or changed, deleted"
+        )
+
+
 def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
     """Write `chunks` to `path` in one step, after checking their SHA-256 (None: unchecked).
 
@@ -91,18 +100,12 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
         DamagedError: the checksum differs; no file is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("wb") as file:
-            for chunk in chunks:
-                digest.update(chunk)
-                file.write(chunk)
-        if sha256 is not None and digest.hexdigest() != sha256:
-            raise DamagedError(
-                f"{path.name} has SHA-256 {digest.hexdigest()}, expected {sha256}: "
-                "truncated or changed, deleted"
-            )
+            file.writelines(chunks)
+        if sha256 is not None:
+            check_sha256(partial, sha256, name=path.name)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -15,8 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from components.prepare_examples.errors import RouteError
-from components.prepare_examples.raw_data.downloads import check_sha256, download, twice
-from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
+from components.prepare_examples.raw_data.downloads import download, twice
+from components.prepare_examples.raw_data.files import (
+    check_sha256,
+    chunks_of,
+    gunzip,
+    save,
+    sha256_of,
+)
 from trainer.workloads.declarations import sources
 from trainer.workloads.declarations.sources import SourceFile
 

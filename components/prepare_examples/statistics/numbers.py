@@ -37,8 +37,8 @@ class Numbers:
     minimum: float = math.inf
     maximum: float = -math.inf
     dropped_bits: int = 0
-    values: NDArray[np.float64] | None = None
-    counts: NDArray[np.int64] | None = None
+    values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
     num_pending: int = 0
     num_listed: int = NUM_TOP_VALUES
@@ -89,16 +89,14 @@ class Numbers:
     def bins(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the values, ascending (the edges of bins nearer to zero), with their counts."""
         self._flush()
-        assert self.values is not None
-        assert self.counts is not None
         return self.values, self.counts
 
     def _flush(self) -> None:
-        known = [] if self.values is None or self.counts is None else [(self.values, self.counts)]
-        parts = [*known, *self.pending]
+        if not self.pending:
+            return
+        values = np.concatenate([self.values, *(part for part, _ in self.pending)])
+        counts = np.concatenate([self.counts, *(part for _, part in self.pending)])
         self.pending, self.num_pending = [], 0
-        values = np.concatenate([np.empty(0), *(part for part, _ in parts)])
-        counts = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
         values = _coarse(values, self.dropped_bits)
         order = np.argsort(values, kind="stable")
         values, counts = _merged(values[order], counts[order])

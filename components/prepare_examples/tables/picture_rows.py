@@ -1,5 +1,6 @@
 """The rows of a table by their pictures: repeated and contradicting ones, and unused files."""
 
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +22,12 @@ class PictureRows:
     """Facts about the pictures of a whole table.
 
     Attributes:
-        num_missing: rows whose picture is missing.
         reasons: by file and row, the column and the reason of a row that is left out because
             another row has the same picture.
         unused: files of the folders that no row names, and those that are no images, with reasons.
     """
 
     num_rows: int = 0
-    num_missing: int = 0
     reasons: Reasons = field(default_factory=dict)
     unused: Sequence[tuple[str, str]] = ()
 
@@ -62,23 +61,21 @@ def match_rows(files: Sequence[TableFile], schema: TableSchema, pictures: Pictur
     contradict each other.
     """
     [column, *_] = schema.images
-    rows, num_rows, num_missing = defaultdict[str, list[_Row]](list), 0, 0
+    rows, num_rows = defaultdict[str, list[_Row]](list), 0
     for file in files:
         stop = len(file.group_rows) if file.has_groups else -1
         start = 0 if file.has_groups else file.data_start
         for first_row, block in blocks(Segment(file, start, stop), schema):
             num_rows += block.num_rows
             for row in _rows_of(block, file.path, first_row, schema):
-                try:
+                with contextlib.suppress(LookupError):
                     rows[pictures.find(row.name)].append(row)
-                except LookupError:
-                    num_missing += 1
     reasons: Reasons = defaultdict(dict)
     for alike in rows.values() if schema.key == column.name else ():
         labelled = [row for row in alike if row.label is not None]
         for row, reason in _left_out(labelled, schema) if labelled else ():
             reasons[row.file][row.number] = reason
-    return PictureRows(num_rows, num_missing, dict(reasons), unused_files(pictures, rows))
+    return PictureRows(num_rows, dict(reasons), unused_files(pictures, rows))
 
 
 def unused_files(pictures: Pictures, named: Container[str]) -> list[tuple[str, str]]:
@@ -97,11 +94,7 @@ def _rows_of(block: Block, file: str, first_row: int, schema: TableSchema) -> It
         for name in block.table.column_names
         if name != column.name
     }
-    content = (
-        hash_raw_rows(values, {name: name for name in values}).to_pylist()
-        if values
-        else [0] * len(names)
-    )
+    content = hash_raw_rows(values, {name: name for name in values}).to_pylist()
     for at, name in enumerate(names):
         if name is not None and at not in block.bad.reasons:
             number = first_row + int(block.numbers[at]) + 1
