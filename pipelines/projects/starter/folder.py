@@ -23,6 +23,11 @@ FEW_ROWS = 300
 RATIOS = Source(
     "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
 )
+# By the kind of a label.
+THRESHOLDS = {
+    **{"Binary": Source("{auc: 0.7}"), "Multilabel": Source("{auc: 0.7}")},
+    **{"Classes": Source("{accuracy: 0.8}"), "Regression": Source("{rmse: {at_most: 1.0}}")},
+}
 SETTING = "  {}: {}\n"
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
 MOST_DROPPED = 0.02  # of the rows; the default of max_quarantine is 0.05
@@ -46,7 +51,6 @@ prepare:
 {ratios}{quarantine}\
 train:
 {train}# A model is deployed only if its metrics on the test split pass these thresholds.
-# {remark}.
 # thresholds: {thresholds}
 # Replicas of the training; without it one process on one machine.
 # cluster: {{strategy: parameter_server, workers: 2, parameter_servers: 1}}
@@ -87,7 +91,7 @@ class Start:
 
     Attributes:
         splits: the split of each of these files, if the files decide it.
-        thresholds: that would make sense, as YAML, and a remark about them.
+        kind: of the label.
         notes: what the user should know, a line each.
         code: further files by name.
         train: settings of the training; default: epochs and batches for so many examples.
@@ -97,8 +101,7 @@ class Start:
     workload: Source
     data: tuple[str, ...]
     num_examples: int
-    thresholds: str
-    remark: str
+    kind: str
     splits: Mapping[str, str] = field(default_factory=dict)
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
@@ -205,8 +208,7 @@ def _run_file(folder: Path, shown: str, start: Start) -> Source:
         ratios=RATIOS if is_small else None,
         quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else None,
         train=[fill(SETTING, name, value) for name, value in train.items()],
-        thresholds=start.thresholds,
-        remark=comment(start.remark[:1].upper() + start.remark[1:]),
+        thresholds=THRESHOLDS[start.kind],
     )
 
 

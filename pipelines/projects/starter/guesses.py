@@ -74,27 +74,30 @@ def guess_roles(columns: Sequence[Column], num_rows: int, *, has_key: bool = Fal
     deciding = [column for role in (KEY, GROUP) for column in columns if column.role == role]
     for column in deciding[not has_key :]:
         column.role = IGNORED
+    for column in deciding:
+        column.seen += ", all in the same split" * (column.role == GROUP)
     if not has_key and not any(column.role == FEATURE for column in columns):
         for column in columns:  # x of a curve, perhaps
             if column.kind:
                 column.role, column.is_said = FEATURE, True
 
 
-def leaks_of(features: Sequence[Column], label: Column) -> dict[str, str]:
-    """Return a warning by the name of each feature that tells the label, alone or with others."""
+def leaks_of(features: Sequence[Column], label: Column) -> dict[Column, str]:
+    """Return a warning for each feature that tells the label, alone or with others."""
     has_classes = label.kind in ("Binary", "Classes")
-    codes = {column.declared: codes_of(column.values) for column in features}
-    numbers = {
-        column.declared: codes[column.declared]
-        if column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
-        else column.per_row
-        for column in features
-    }
+    both = {}
+    for column in features:
+        codes = codes_of(column.values)
+        is_flag = column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
+        both[column.declared] = (codes, codes if is_flag else column.per_row)
     values = codes_of(label.values) if has_classes else label.per_row
-    both = {name: (codes[name], numbers[name]) for name in codes}
-    after = "remove it if it is known only afterwards"
+    told, after = f"tells {label.name}", "remove it if it is known only afterwards"
     words = find_leaks(both, values, has_classes=has_classes)
-    return {name: f"tells {label.name} {words[name]}: {after}" for name in words}
+    return {
+        column: f"{told} {words[column.declared]}: {after}"
+        for column in features
+        if column.declared in words
+    }
 
 
 def _guess_role(column: Column, num_rows: int) -> None:

@@ -12,7 +12,7 @@ from components.shared.text.value_text import first_of
 from pipelines.projects.literals import Source, call, fill, literal
 from pipelines.projects.scripts.record import RecordedScript, record
 from pipelines.projects.starter.folder import Start, workload_source
-from pipelines.projects.starter.labels import BINARY
+from pipelines.projects.starter.labels import BINARY, CLASSES
 from pipelines.projects.starter.pictures import Shape, guess_shape
 from trainer.workloads import Split
 
@@ -62,13 +62,11 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         arguments=[decoded, *_more(code, shape, pair)],
         script=code,
     )
-    share = max(counts.values()) / len(files)
     return Start(
         workload=workload,
         data=(folder,),
         num_examples=len(files),
-        thresholds="{accuracy: 0.8}",
-        remark=f"always the most frequent class: accuracy {share:.3f}",
+        kind=BINARY if pair else CLASSES,
         notes=(
             *(code.notes if code else ()),
             *shape.notes(),

@@ -74,20 +74,6 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     return column
 
 
-def usual_thresholds(label: Column) -> tuple[str, str]:
-    """Return thresholds that make sense, as YAML, and what a model reaches without learning."""
-    if label.kind == MULTILABEL:
-        return "{auc: 0.7}", "chance: auc 0.5"
-    if label.kind == REGRESSION:
-        deviation = label.summary["std"]
-        remark = f"always the mean: rmse {deviation:.4g}, r2 0"
-        return f"{{rmse: {{at_most: {0.8 * deviation:.3g}}}}}", remark
-    accuracy = f"accuracy {label.counts[label.ranked[0]] / len(label.present):.3f}"
-    if label.kind == BINARY:
-        return "{auc: 0.7}", f"always the more frequent class: {accuracy}, auc 0.5"
-    return "{accuracy: 0.8}", f"always the most frequent class: {accuracy}"
-
-
 def _kind(column: Column) -> str:
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY

@@ -41,7 +41,7 @@ def _on(contents: Contents, column: Column) -> Iterator[str]:
         change = f"; to make it one, declare it, as {keep}, and remove key" * bool(column.kind)
         yield f"the key, which is no feature: {column.seen}{change}"
     elif column.role == GROUP:
-        yield f"no feature, but group_by: rows of a value are in the same split: {column.seen}"
+        yield f"no feature, but group_by: {column.seen}"
     elif column.role != IGNORED:
         if column.is_said or column.facts.num_infinite:
             yield f"read as {column.declaration}: {column.seen}"

@@ -1,14 +1,11 @@
 """The columns of a user's table, read from its files."""
 
-import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.plan import Segment
@@ -44,41 +41,26 @@ RAGGED = (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of a file, each with its number in the file, from 0.
-
-    Attributes:
-        ragged: the rows with another number of fields, in words.
-        num_headers: the number of rows that repeat the header, which are left out.
-    """
-
-    file: TableFile
-    table: pa.Table
-    numbers: NDArray[np.int64]
-    ragged: Sequence[str] = ()
-    num_headers: int = 0
-
-
-@dataclass(frozen=True)
+@dataclass
 class Contents:
     """The columns of files, in their order.
 
     Attributes:
         columns: without the rows that repeat a header.
-        num_headers: the number of rows that repeat a header.
-        ragged: the rows with another number of fields, in words.
         rows: the number of each row in its file, from 0.
         paths: the file of each row.
+        ragged: the rows with another number of fields, in words.
         lacks: a file without each column that some lack.
+        num_headers: the number of rows that repeat a header.
     """
 
-    columns: list[Column]
-    num_headers: int
-    ragged: Sequence[str]
-    rows: NDArray[np.int64]
-    paths: pa.Array
-    lacks: Mapping[str, str]
+    columns: list[Column] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    ragged: list[str] = field(default_factory=list)
+    lacks: dict[str, str] = field(default_factory=dict)
+    num_headers: int = 0
+    num_files: int = 1
 
     @property
     def num_rows(self) -> int:
@@ -97,7 +79,7 @@ class Contents:
 
     def row_text(self, index: int) -> str:
         """Return a row in words, as `row 12`, or with its file if there are several."""
-        file = f"{self.paths[index].as_py()}, " if len(self.paths.unique()) > 1 else ""
+        file = f"{self.paths[index]}, " * (self.num_files > 1)
         return f"{file}row {self.rows[index] + 1:,}"
 
     def of(self, name: str) -> Column:
@@ -125,62 +107,51 @@ def read_columns(
             raise DataError(f"{file.path}: {what if is_header else NO_HEADER}")
     if sum(file.num_bytes for file in files) > LARGE_BYTES:
         logger.info("reading the first %s rows of %s …", f"{MAX_ROWS:,}", paths[0])
-    read = list(_first_rows(files, header))
-    if not any(rows.table.num_rows for rows in read):
-        raise DataError(f"{paths[0]} has a header but no rows")
     names = _common_names(files)
-    parts: dict[str, list[pa.Array]] = {name: [] for name in names.values()}
-    for rows in read:
-        own = {names[name]: rows.table[name].combine_chunks() for name in rows.table.column_names}
-        for name, chunks in parts.items():
-            chunks.append(own.get(name, pa.nulls(rows.table.num_rows, pa.string())))
-    columns = [
-        _column(name, declared, parts[name]) for name, declared in valid_names(parts).items()
-    ]
-    read_forms(columns, told or {}, {file.separator for file in files})
-    owners = [pa.array([rows.file.path] * rows.table.num_rows, pa.string()) for rows in read]
-    return Contents(
-        columns,
-        num_headers=sum(rows.num_headers for rows in read),
-        ragged=[
-            f"{rows.file.path}, " * (len(files) > 1) + text for rows in read for text in rows.ragged
-        ],
-        rows=np.concatenate([rows.numbers for rows in read]),
-        paths=pa.concat_arrays(owners),
-        lacks={
-            name: file.path
-            for file in files
-            for name in parts
-            if name not in {names[own] for own in file.names}
-        },
-    )
-
-
-def _column(name: str, declared: str, chunks: Sequence[pa.Array]) -> Column:
-    texts = pa.concat_arrays(map(texts_of, chunks))
-    has_blanks = pc.any(pc.not_equal(pc.utf8_trim_whitespace(texts), texts)).as_py()
-    return Column(name, declared, plain_texts(texts), facts_of(chunks), bool(has_blanks))
-
-
-def _first_rows(files: Sequence[TableFile], header: Sequence[str]) -> Iterator[Rows]:
-    """Yield the rows of files, of many at least the first `MAX_ROWS`."""
-    num_rows = 0
-    for rows in itertools.chain.from_iterable(map(_rows, files)):
-        if not num_rows and not header and not rows.file.has_groups:
-            _check_names(rows.file, rows.table)
-        yield rows
-        num_rows += rows.table.num_rows
-        if num_rows >= MAX_ROWS:
-            return
+    contents = Contents(num_files=len(files))
+    for file in files:
+        missing = {*names.values()} - {names[name] for name in file.names}
+        contents.lacks |= dict.fromkeys(missing, file.path)
+    tables = list(_tables(files, contents, has_header=not header))
+    if not contents.rows:
+        raise DataError(f"{paths[0]} has a header but no rows")
+    tables = [table.rename_columns([names[own] for own in table.column_names]) for table in tables]
+    for name, declared in valid_names(dict.fromkeys(names.values())).items():
+        chunks = [
+            table[name].combine_chunks()
+            if name in table.column_names
+            else pa.nulls(table.num_rows, pa.string())
+            for table in tables
+        ]
+        texts = pa.concat_arrays(map(texts_of, chunks))
+        is_plain = pc.all(pc.equal(pc.utf8_trim_whitespace(texts), texts)).as_py()
+        column = Column(name, declared, plain_texts(texts), facts_of(chunks), not is_plain)
+        contents.columns.append(column)
+    read_forms(contents.columns, told or {}, {file.separator for file in files})
+    return contents
 
 
 def _common_names(files: Sequence[TableFile]) -> dict[str, str]:
     """Return the first name of each column, by the names that differ from it in case only."""
-    own = dict.fromkeys(name for file in files for name in file.names)
-    forms = {normal_form(name): name for name in reversed(own)}
     # Unless a file has both, as `Age` beside `age`.
     is_same = all(len({*map(normal_form, file.names)}) == len(file.names) for file in files)
-    return {name: forms[normal_form(name)] if is_same else name for name in own}
+    first: dict[str, str] = {}
+    names = (name for file in files for name in file.names)
+    return {name: first.setdefault(normal_form(name) if is_same else name, name) for name in names}
+
+
+def _tables(
+    files: Sequence[TableFile], contents: Contents, *, has_header: bool
+) -> Iterator[pa.Table]:
+    """Yield the rows of files, of many at least the first `MAX_ROWS`, and count them."""
+    for file in files:
+        for table in (_typed_tables if file.has_groups else _csv_tables)(file, contents):
+            if has_header and not contents.paths and not file.has_groups:
+                _check_names(file, table)
+            yield table
+            contents.paths += [file.path] * table.num_rows
+            if contents.num_rows >= MAX_ROWS:
+                return
 
 
 def _check_names(file: TableFile, rows: pa.Table) -> None:
@@ -198,28 +169,25 @@ def _is_number(name: str) -> bool:
     return Written().number_of(name) is not None
 
 
-def _rows(file: TableFile) -> Iterator[Rows]:
-    if not file.has_groups:
-        yield from _csv_rows(file)
-        return
+def _typed_tables(file: TableFile, contents: Contents) -> Iterator[pa.Table]:
     num_rows, num_own = 0, len(file.names) - len(file.folder_values)
     try:
         for batch in (json_batches if file.kind == JSON else parquet_batches)(file.path):
             table = pa.Table.from_batches([batch])
             for name, value in zip(file.names[num_own:], file.folder_values, strict=True):
                 table = table.append_column(name, pa.array([value] * len(table), pa.string()))
-            yield Rows(file, table, np.arange(num_rows, num_rows + len(table)))
+            contents.rows += range(num_rows, num_rows + len(table))
             num_rows += len(table)
+            yield table
     except pa.ArrowException as error:
         raise DataError(f"{file.path} cannot be read: {error}; write it again") from error
 
 
-def _csv_rows(file: TableFile) -> Iterator[Rows]:
+def _csv_tables(file: TableFile, contents: Contents) -> Iterator[pa.Table]:
     columns = tuple(map(Category, file.names))
     schema = TableSchema(workload="new", columns=columns, label=Classes(file.names[0]))
     for first, block in blocks(Segment(file, file.data_start, -1), schema):
-        reasons = block.bad.reasons.items()
-        for row, (name, reason) in sorted(reasons):
+        for row, (name, reason) in sorted(block.bad.reasons.items()):
             if name != HEADER:
                 where = f"row {first + int(block.numbers[row]) + 1:,}"
                 what = f"{file.path}, {where}: {name}: {reason}"
@@ -231,6 +199,8 @@ def _csv_rows(file: TableFile) -> Iterator[Rows]:
         if len(ragged) > block.num_rows / 2:
             what = f"{file.path}: most rows have another number of fields"
             raise DataError(f"{what}: {ragged[0]}{RAGGED}")
+        contents.num_headers += len(block.bad.reasons)
+        contents.ragged += [f"{file.path}, " * (contents.num_files > 1) + text for text in ragged]
+        contents.rows += (first + block.numbers[block.is_good]).tolist()
         texts = {name: block.raw[name].cast(pa.string()) for name in file.names}
-        table = pa.table(texts).filter(pa.array(block.is_good))
-        yield Rows(file, table, first + block.numbers[block.is_good], ragged, len(reasons))
+        yield pa.table(texts).filter(pa.array(block.is_good))

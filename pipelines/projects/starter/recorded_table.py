@@ -25,8 +25,8 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
         "originals": {column.declared: column.name for column in usable},
         "is_whole": contents.is_whole,
         # Rows of several files follow each other, as by pandas.concat(…, ignore_index=True).
-        "numbers": (contents.rows + 1).tolist()
-        if len(contents.paths.unique()) == 1
+        "numbers": [row + 1 for row in contents.rows]
+        if contents.num_files == 1
         else list(range(1, contents.num_rows + 1)),
     }
     return record_script(script, told, columns)

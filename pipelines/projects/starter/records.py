@@ -8,7 +8,6 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
@@ -31,7 +30,6 @@ from pipelines.projects.starter.labels import (
     MULTILABEL,
     REGRESSION,
     guess_label,
-    usual_thresholds,
 )
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.reading import Contents
@@ -42,6 +40,7 @@ MOST_FILES = 50
 NUM_VALUES = 3  # of a record, that are looked at
 MOST_CLASSES = 1_000
 MOST_SHOWN = 8
+LINE = "        {}: {},  # {}\n"
 DEFAULTS = {"float32": 0.0, "int64": 0, "string": ""}
 NO_TEXT = "bytes that are no text; decode them by encode_with, as with tf.io.decode_raw or _image"
 UNEVEN = "its number of values differs, or it has several texts"
@@ -107,9 +106,6 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")
     names_used = [column.name for column in used]
-    leaks = leaks_of(used, target)
-    thresholds, remark = usual_thresholds(target)
-    line = "        {}: {},  # {}\n"
     return Start(
         workload=workload_source(
             "Records",
@@ -120,7 +116,7 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
                 Source("    {\n"),
                 *(
                     fill(
-                        line, quoted(c.name), seen[c.name].declaration(num_records), comment(c.seen)
+                        LINE, quoted(c.name), seen[c.name].declaration(num_records), comment(c.seen)
                     )
                     for c in used
                 ),
@@ -131,11 +127,10 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
         ),
         data=patterns,
         num_examples=num_records,
-        thresholds=thresholds,
-        remark=remark,
+        kind=target.kind,
         notes=(
             *(f"left out: {count:,} records; each {why}" for why, count in bad.items()),
-            *(f"{c.name}: {leaks[c.declared]}" for c in used if c.declared in leaks),
+            *(f"{column.name}: {warning}" for column, warning in leaks_of(used, target).items()),
             *(f"{name}: left out: {why}" for name, why in reasons.items()),
         ),
     )
@@ -194,8 +189,7 @@ def _label(columns: Sequence[Column], name: str, seen: Mapping[str, Seen], kind:
     has_numbers, has_texts = "float32" in own.dtypes, "string" in own.dtypes
     usual = BINARY if values == {0, 1} else CLASSES if own.lengths == {1} else MULTILABEL
     kind = kind or (REGRESSION if has_numbers else usual)
-    num_records = len(columns[0].texts)
-    contents = Contents([*columns], 0, (), np.arange(num_records), pa.array([""] * num_records), {})
+    contents = Contents([*columns], rows=[*range(len(columns[0].texts))])
     target = guess_label(contents, name, kind=kind)
     problems = {
         "it is no float32 in the records, as a regression needs": (

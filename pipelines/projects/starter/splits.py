@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folders import GIVEN
@@ -39,9 +38,9 @@ def split_of_files(paths: Sequence[str]) -> dict[str, str]:
 def check_classes(contents: Contents, label: Column, files: Mapping[str, str]) -> None:
     """Raise DataError if files that do not train have classes that no file that trains has."""
     paths = [str(Path(path)) for path, split in files.items() if split == "train"]
-    is_train = pc.is_in(contents.paths, pa.array(paths, pa.string()))
-    known = label.values.filter(is_train).unique().to_pylist()
-    if unknown := sorted({*label.ranked} - {*known}):
+    rows = zip(contents.paths, label.values.to_pylist(), strict=True)
+    known = {value for path, value in rows if path in paths}
+    if unknown := sorted({*label.ranked} - known):
         shown = first_of([*map(repr, unknown)], MOST_SHOWN)
         raise DataError(
             f"--label {label.name}: no file that trains has {shown};"

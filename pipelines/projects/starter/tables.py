@@ -1,7 +1,7 @@
 """workload.py for a table: guesses of its features and label."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, Column
 from pipelines.projects.starter.folder import Start, check_number, workload_source
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
-from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, usual_thresholds
+from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label
 from pipelines.projects.starter.notes import notes_of, shared
 from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
 from pipelines.projects.starter.reading import Contents, read_columns
@@ -78,15 +78,15 @@ def start_table(
             f"{paths[0]} has no column besides {label} that a model could learn from{seen}"
         )
     leaks = leaks_of([column for column in features if column.kind != "Image"], target)
-    thresholds, remark = usual_thresholds(target)
+    for column, warning in leaks.items():
+        column.seen += f"; {warning}"
     batch = next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
     return Start(
-        workload=_source(contents, guessed, target, leaks, script=code, header=header),
+        workload=_source(contents, guessed, target, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
         splits=files,
         num_examples=contents.num_rows,
-        thresholds=thresholds,
-        remark=remark,
+        kind=target.kind,
         instances=_instances(features, picture),
         code=code.files if code else {},
         train=code.train if code else {} if picture else {"batch_size": batch},
@@ -94,9 +94,7 @@ def start_table(
         notes=(
             *(code.notes if code else ()),
             *(_on_required(features, code) if code else ()),
-            *shared(
-                (column, leaks[column.declared]) for column in features if column.declared in leaks
-            ),
+            *shared(leaks.items()),
             *(picture.notes() if picture else ()),
             *(notes_on_split(contents, features, files) if not code else ()),
             *notes_of(contents, [target, *columns]),
@@ -123,55 +121,50 @@ def _source(
     contents: Contents,
     columns: Sequence[Column],
     label: Column,
-    leaks: Mapping[str, str],
     *,
     script: RecordedScript | None,
     header: Sequence[str],
 ) -> Source:
+    def lines(role: str, source_of: Callable[[Column], Source]) -> list[Source]:
+        own = (column for column in columns if column.role == role)
+        return [line for column in own for line in _with_comment(source_of(column), column)]
+
     features = [column for column in columns if column.role == FEATURE]
-    lines = [Source("    features=[\n")]
-    for column in features:
-        name = column.name * column.needs_alias
-        note = "; ".join(filter(None, [name, column.seen, leaks.get(column.declared, "")]))
-        lines += _with_comment(fill("        {},", column.declaration), note)
-    lines += [
-        Source("    ],\n"),
-        *_with_comment(fill("    label={},", label.declaration), label.seen),
-    ]
-    ignored: list[Source] = []
-    for column in columns:
-        name = quoted(column.declared)
-        if column.role == KEY:
-            lines += _with_comment(fill("    key={},", name), column.seen)
-        elif column.role == GROUP:
-            seen = f"{column.seen}, all in the same split"
-            lines += _with_comment(fill("    group_by=[{}],", name), seen)
-        elif column.role == IGNORED:
-            pattern = re.sub(r"([*?[])", r"[\1]", column.name)
-            ignored += _with_comment(fill("        {},", quoted(pattern)), column.seen)
+    ignored = lines(
+        IGNORED, lambda c: fill("        {},", quoted(re.sub(r"([*?[])", r"[\1]", c.name)))
+    )
     aliases = {
         column.name: column.declared
         for column in (label, *columns)
         if column.role != IGNORED and column.needs_alias
     }
     pairs = [fill("        {}: {},\n", *map(quoted, pair)) for pair in aliases.items()]
-    lines += ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]
-    lines += pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]
-    if header:
-        lines.append(fill("    header={},\n", literal([*header])))
     return workload_source(
         "Table",
         title=f"{label.name} from {len(features)} feature{'s' * (len(features) > 1)}.",
         seen=f" from {'all' if contents.is_whole else 'the first'} {contents.num_rows:,} rows",
         kinds=[label.kind, *(column.kind for column in features)],
-        arguments=lines,
+        arguments=[
+            *(
+                Source("    features=[\n"),
+                *lines(FEATURE, lambda c: fill("        {},", c.declaration)),
+                Source("    ],\n"),
+            ),
+            *_with_comment(fill("    label={},", label.declaration), label),
+            *lines(KEY, lambda c: fill("    key={},", quoted(c.declared))),
+            *lines(GROUP, lambda c: fill("    group_by=[{}],", quoted(c.declared))),
+            *(ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]),
+            *(pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]),
+            *([fill("    header={},\n", literal([*header]))] if header else []),
+        ],
         script=script,
     )
 
 
-def _with_comment(line: Source, text: str) -> list[Source]:
-    """Return a line with a comment behind it, or before it if both are too long."""
-    shown = comment(text)
+def _with_comment(line: Source, column: Column) -> list[Source]:
+    """Return a line with what was seen as a comment, which is before it if both are too long."""
+    name = f"{column.name}; " * (column.role == FEATURE and column.needs_alias)
+    shown = comment(name + column.seen)
     if len(line) + len(shown) + 4 <= LINE:
         return [fill("{}  # {}\n", line, shown)]
     indent = len(line) - len(line.lstrip())

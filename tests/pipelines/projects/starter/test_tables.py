@@ -611,7 +611,7 @@ READINGS = {
     "rows of patients": (
         {"patient": [f"P{row // 4}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
-        "patient: no feature, but group_by: rows of a value are in the same split",
+        "patient: no feature, but group_by: ids: 75 values, 4.0 rows of each, all in the same",
     ),
     "days without separators": (
         {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},
