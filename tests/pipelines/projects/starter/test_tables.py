@@ -27,7 +27,6 @@ from trainer.workloads import (
     Number,
     Table,
     Text,
-    Timestamp,
     load_workload,
 )
 
@@ -48,15 +47,10 @@ def columns():
         "income": [round(dice.lognormvariate(5, 3), 2) for _ in numbers],
         "delta": [dice.uniform(-1, 1) for _ in numbers],
         "zip_code": [dice.randint(10_000, 10_020) for _ in numbers],
-        "tags": [dice.choice(["a|b", "b", "c|a"]) for _ in numbers],
         "currency": ["EUR"] * NUM_ROWS,
         "city": [f"city {at % 7}\nx" for at in numbers],
         "session": [f"{dice.getrandbits(64):x}" for _ in numbers],
-        "seen": [f"{1 + at % 12:02}/{1 + at % 28:02}/2023 10:30" for at in numbers],
-        "born": [f"19{at % 90 + 10}{at % 12 + 1:02}{at % 28 + 1:02}" for at in numbers],
-        "born_date": [f"19{at % 90 + 10}{at % 12 + 1:02}{at % 28 + 1:02}" for at in numbers],
         "note": [" ".join(dice.choices(WORDS, k=6)) for _ in numbers],
-        "decimal": [f"{dice.randint(0, 9)},{dice.randint(1, 99)}" for _ in numbers],
         "empty": [""] * NUM_ROWS,
         "left": [dice.choice(["no", "no", "yes"]) for _ in numbers],
         "grade": [dice.randint(3, 8) for _ in numbers],
@@ -116,13 +110,8 @@ def test_features_are_guessed_from_their_values(tmp_path, columns, begin):
         "income": Number("income", low=0, is_logarithmic=True),
         "delta": Number("delta"),
         "zip_code": Category("zip_code"),
-        "tags": Category("tags", separator="|"),
         "city": Category("city"),
-        "seen": Timestamp("seen", format="%m/%d/%Y %H:%M", parts=("month", "weekday")),
-        "born": Number("born", low=0),
-        "born_date": Timestamp("born_date", format="%Y%m%d", parts=("month", "weekday")),
         "note": Text("note"),
-        "decimal": Number("decimal", low=0, written="1234,5"),
         "grade": Number("grade", low=0),
         "price": Number("price", low=0),
         "topics": Category("topics", separator="|"),
@@ -227,13 +216,12 @@ TOWNS = {
     ),
     "Windows-1252": ("cp1252", ["Köln", "Besançon"], None, "Windows-1252 it has 'Köln'.*1252 -t"),
     "Shift-JIS": ("cp932", ["東京都", "ソニー"], None, "Shift-JIS it has '東京都'.*-f CP932"),
-    "Cyrillic": ("cp1251", ["Москва", "Тула"], None, "not known: save it as UTF-8"),
     "Chinese": ("gbk", ["北京", "上海市"], None, "not known: save it as UTF-8"),
 }
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("form", ["csv", "gzip", "lines"])
+@pytest.mark.parametrize("form", ["gzip", "lines"])
 @pytest.mark.parametrize("case", TOWNS)
 def test_what_is_not_utf_8_has_advice_that_damages_nothing(tmp_path, case, form):
     encoding, towns, bad, problem = TOWNS[case]
@@ -358,18 +346,11 @@ def test_files_whose_columns_differ_in_case_order_and_number_are_one_table(tmp_p
     ("label", "features", "told"),
     [
         ("is_a", "is_b is_c age", "is_b, is_c"),
-        ("is_a", "has_b has_c age", "has_b, has_c"),
         ("is_a", "is_b age", ""),
         ("sort", "is_a is_b is_c", "is_a, is_b, is_c"),
-        ("sort", "is_a age", ""),
-        ("sort", "points age", "points"),
         ("total", "is_a is_b copy part rest", "copy, part, rest"),
-        ("total", "part rest age", "part, rest"),
         ("city", "code age", "code"),
-        ("rounded", "exact age", "exact"),
         ("points", "log age", "log"),
-        ("high", "log points part age", "log, points"),
-        ("level", "points part age", ""),
         ("other", "log points part age", ""),
     ],
 )
@@ -382,7 +363,6 @@ def test_columns_that_tell_the_label_are_noted(begin, label, features, told):
     table = {
         "sort": np.array(["a", "b", "c"])[sorts],
         **{f"is_{name}": np.where(sorts == at, 1, 0) for at, name in enumerate("abc")},
-        **{f"has_{name}": np.where(sorts == at, "True", "False") for at, name in enumerate("abc")},
         "age": dice.integers(18, 90, 600),
         "points": points,
         "log": np.log(points),
@@ -390,12 +370,8 @@ def test_columns_that_tell_the_label_are_noted(begin, label, features, told):
         "rest": rest,
         "total": part + rest,
         "copy": 2 * (part + rest),
-        "exact": np.round(points, 2),
-        "rounded": np.round(3 * points, 2),
         "city": np.char.add("city ", city.astype(str)),
         "code": np.char.add("c", (city * 7 % 55).astype(str)),
-        "high": np.where(points > 60, "yes", "no"),
-        "level": dice.integers(0, 300, 600),
         "other": points + dice.normal(0, 1, 600),
     }
     columns = {name: table[name].tolist() for name in (*features.split(), label)}
@@ -409,14 +385,10 @@ def test_columns_that_tell_the_label_are_noted(begin, label, features, told):
     ("label", "name", "values", "told"),
     [
         ("left", "closed_on", lambda at, left, _: "" if left else f"2025-0{1 + at % 9}-10", True),
-        ("left", "closed_on", lambda at, left, _: "" if left else 1 + at % 97, True),
-        ("left", "boat", lambda at, left, _: at % 9 + 1 if left and at % 31 else "", True),
         ("left", "code", lambda at, left, _: f"{at % 44}{'PASS' if left else 'FAIL'}", True),
         ("kind", "kept", lambda at, left, kind: "" if kind == "b" else at % 50, True),
         ("price", "product", lambda at, left, _: f"p{at % 70}", True),
         ("left", "seen", lambda at, left, _: "" if at % 7 == 0 else at % 50, False),
-        ("left", "town", lambda at, left, _: f"town {at * at % 211}", False),
-        ("kind", "town", lambda at, left, _: f"town {at // 3}", False),
     ],
 )
 def test_a_column_that_tells_by_its_codes_or_by_what_is_missing(begin, label, name, values, told):
@@ -504,11 +476,6 @@ ROWS = range(300)
 AGES = [str(18 + row % 61) for row in ROWS]
 LEFT = ["no" if row % 3 else "yes" for row in ROWS]
 READINGS = {
-    "a marker of its column": (
-        {"income": ["NA" if row % 9 == 0 else str(row) for row in ROWS], "country": ["NA", "ZA"]},
-        'Number("income", low=0, missing=("NA",)), Category("country")',
-        "income: 'NA' is read as missing; if",
-    ),
     "codes": (
         {"branch": ["007", "010", "123", "004"]},
         'Category("branch")',
@@ -554,26 +521,10 @@ READINGS = {
         'Number("age", low=0)',
         "age: row 91: '1e400' is too large for a float32, so the row is left out; correct the file",
     ),
-    "a number that is too large for a missing one": (
-        {"age": ["-1.797693e+308" if row % 9 == 7 else age for row, age in enumerate(AGES)]},
-        'Number("age", low=0, missing=("-1.797693e+308",))',
-        r"'-1.797693e\+308' is read as missing",
-    ),
     "part numbers that look like large numbers": (
         {"part": [f"{row % 7 + 1}E{213 + row % 5}" for row in ROWS], "age": AGES},
         'Category("part"), Number("age", low=0)',
         "",
-    ),
-    "blanks": (
-        {"age": AGES, " plan": [" basic", "gold ", " ?", "gold"]},
-        'Number("age", low=0), Category("plan", missing=("?",))',
-        "plan: blanks around values",
-    ),
-    "german": (
-        {"kg": ["1.234,5", "970", "993,25", "400"], "m": ["1.250", "999"], "share": ["61%", "7 %"]},
-        'Number("kg", low=0, written="1.234,5"),'
-        ' Number("m", low=0, written="1.234,5"), Number("share", low=0, signs=("%",))',
-        r"m: '1\.250' is read as 1250",
     ),
     "codes with a unit": (
         {"zip_code": ["100xx", "940xx"]},
@@ -593,11 +544,6 @@ READINGS = {
         'Number("temp_c"), Number("lat")',
         "",
     ),
-    "codes of two numbers": (
-        {"part": [f"{1990 + row}-{2000 + row % 17}" for row in ROWS], "age": AGES},
-        'Number("age", low=0)',
-        "part: left out: another value in nearly every row, .*: an identifier",
-    ),
     "telephones": (
         {"phone": [f"+41 79 {row:03} 12 {row % 90}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
@@ -612,16 +558,6 @@ READINGS = {
         {"patient": [f"P{row // 4}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
         "patient: no feature, but group_by: ids: 75 values, 4.0 rows of each, all in the same",
-    ),
-    "days without separators": (
-        {"date": [f"2014{1 + row % 11:02}17T000000" for row in ROWS]},
-        'Timestamp("date", format="%Y%m%dT%H%M%S", parts=("month", "weekday"))',
-        "",
-    ),
-    "no unit": (
-        {"town": ["town 17", "town 4"], "size": ["Q1", "Q2"]},
-        'Category("town"), Category("size")',
-        "",
     ),
     "times in two formats": (
         {
@@ -638,11 +574,6 @@ READINGS = {
         {"at": ["soon" if row == 90 else f"17.{1 + row % 12:02}.2024" for row in ROWS]},
         'Timestamp("at", format="%d.%m.%Y", parts=("month", "weekday"))',
         "at: row 91: 'soon' is not a time, so the row is left out; correct the file",
-    ),
-    "towns with a comma": (
-        {"town": ["Ulm, Germany", "Bern, Switzerland", "Vienna, Austria", "Graz, Austria"]},
-        'Category("town")',
-        "",
     ),
     "texts that may be missing": (
         {"plan": ["basic", "gold", "-", "Unknown"]},
@@ -694,15 +625,11 @@ def test_each_reading_is_declared_and_said(begin, written, case):
 @pytest.mark.parametrize(
     ("name", "values", "key"),
     [
-        ("rownames", range(1, 301), "rownames"),
         ("instant", range(891, 1191), "instant"),
-        ("CustomerID", range(0, 900, 3), "CustomerID"),
         ("visits", range(0, 900, 3), "visits"),
         ("visits", [3 * (at * 7 % 300) for at in range(300)], ""),
         ("year", [f"{1978 + at / 12:.2f}" for at in range(300)], "year"),
-        ("wave", [f"{9 - at * 0.025:g}" for at in range(300)], "wave"),
         ("price", [f"{at + at % 7 / 2}" for at in range(300)], ""),
-        ("ts", range(1_760_000_000, 1_760_000_300), ""),
         ("at", range(1_760_000_000, 1_761_080_000, 3600), ""),
     ],
 )
@@ -712,7 +639,7 @@ def test_numbers_of_rows_are_a_key(begin, written, name, values, key):
     assert workload.key == key
     assert len(workload.features) == (1 if key else 2)
     change = f'to make it one, declare it, as Number("{key.lower()}"), and remove key'
-    assert any(change in note for note in start.notes) == (bool(key) and key != "CustomerID")
+    assert any(change in note for note in start.notes) == bool(key)
 
 
 def test_the_only_column_is_a_feature_though_it_numbers_the_rows(begin):
