@@ -1,9 +1,11 @@
 """Columns that tell the label alone, or together: parts of a number, or one-hot columns."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from components.evaluate.gate.telling import FEWEST, Floats, words_of
 from components.shared.text.value_text import first_of
@@ -27,66 +29,59 @@ def find_leaks(
 ) -> dict[str, str]:
     """Return how each column that tells the label does so, by its name, in words.
 
-    A column has codes and, if its values are numbers or two values, numbers.
+    A column has codes and, if its values are numbers or two values, numbers. A row without a label
+    has not a number.
     """
-    alone = {
-        name: words_of(codes, numbers, label, has_classes=has_classes)
-        for name, (codes, numbers) in columns.items()
-    }
-    words = {name: text for name, text in alone.items() if text}
-    numbers = {name: own for name, (_, own) in columns.items() if name not in words}
-    names = parts_of(label, numbers, has_classes=has_classes)
+    words, numbers = {}, {}
+    for name, (codes, own) in columns.items():
+        if text := words_of(codes, own, label, has_classes=has_classes):
+            words[name] = text
+        else:
+            numbers[name] = own
+    names = _parts_of(label, numbers, has_classes=has_classes)
     for name in names:
         partners = [partner for partner in names if partner != name]
         words[name] = f"together with {first_of(partners, MOST_SHOWN)}" if partners else "alone"
     return words
 
 
-def parts_of(
-    label: Floats, numbers: Mapping[str, Floats], *, has_classes: bool = False
-) -> list[str]:
+def _parts_of(label: Floats, numbers: Mapping[str, Floats], *, has_classes: bool) -> list[str]:
     """Return the columns of which a label is a sum or a product; [] if it is neither.
 
     Each may have a factor, or an exponent. Of a label with classes, each class is such a sum, as of
-    one-hot columns. A row without a label has not a number.
+    one-hot columns.
     """
-    is_known = np.isfinite(label)
-    target = label[is_known][:MOST_ROWS]
-    if not len(target):
+    rows = np.flatnonzero(np.isfinite(label))[:MOST_ROWS]
+    if not len(rows) or not numbers:
         return []
-    columns = {name: values[is_known][:MOST_ROWS] for name, values in numbers.items()}
-    columns = {name: values for name, values in columns.items() if _is_usable(values)}
-    if not columns:
-        return []
+    target, names = label[rows], np.array([*numbers])
+    values = np.stack([own[rows] for own in numbers.values()], axis=1)
+    is_usable = np.isfinite(values).all(axis=0) & (np.ptp(values, axis=0) > 0)
+    names, values = names[is_usable], values[:, is_usable]
     if has_classes:
         classes, counts = np.unique(target, return_counts=True)
         is_class = target[:, np.newaxis] == classes[counts >= FEWEST]
-        return _summands(is_class.astype(np.float64), columns)
-    if summands := _summands(target[:, np.newaxis], columns):
+        return _summands(is_class.astype(np.float64), names, values)
+    summands = _summands(target[:, np.newaxis], names, values)
+    if summands or not (target > 0).all():
         return summands
-    positive = {name: np.log(values) for name, values in columns.items() if (values > 0).all()}
-    is_positive = positive and (target > 0).all()
-    return _summands(np.log(target)[:, np.newaxis], positive) if is_positive else []
+    is_positive = (values > 0).all(axis=0)
+    logarithms = np.log(values[:, is_positive])
+    return _summands(np.log(target)[:, np.newaxis], names[is_positive], logarithms)
 
 
-def _is_usable(values: Floats) -> bool:
-    return bool(np.isfinite(values).all() and np.ptp(values) > 0)
-
-
-def _summands(targets: Floats, columns: Mapping[str, Floats]) -> list[str]:
+def _summands(targets: Floats, names: NDArray[Any], values: Floats) -> list[str]:
     """Return the columns of which each column of `targets` is a sum, the largest parts first."""
     wanted = _scaled(targets[:, np.ptp(targets, axis=0) > 0])
-    if not wanted.size:
+    if not wanted.size or not values.size:
         return []
-    names, values = np.array(list(columns)), _scaled(np.stack(list(columns.values()), axis=1))
+    values = _scaled(values)
     most = min(MOST_COLUMNS, len(values) // 2)  # of more, any number is a sum
-    if len(names) > most:
-        likeness = np.abs(values.T @ wanted).max(axis=1)
-        chosen = np.argsort(-likeness)[:most]
-        names, values = names[chosen], values[:, chosen]
+    likeness = np.abs(values.T @ wanted).max(axis=1)
+    chosen = np.argsort(-likeness, kind="stable")[:most] if len(names) > most else slice(None)
+    names, values = names[chosen], values[:, chosen]
     factors = np.linalg.lstsq(values, wanted, rcond=None)[0]
-    residuals = wanted - values @ factors
-    if (np.square(residuals).mean(axis=0) > EXACT).any():
+    if (np.square(wanted - values @ factors).mean(axis=0) > EXACT).any():
         return []
     sizes = np.abs(factors).max(axis=1)
     ranked = np.argsort(-sizes, kind="stable")
