@@ -93,9 +93,8 @@ class Start:
         splits: the split of each of these files, if the files decide it.
         kind: of the label.
         notes: what the user should know, a line each.
-        code: further files by name.
-        train: settings of the training; default: epochs and batches for so many examples.
-        num_dropped: of rows without a value that is required, at most.
+        batch_size: of a model whose recipe says how long; 0: epochs for so many examples, too.
+        script: whose model and settings the workload has.
     """
 
     workload: Source
@@ -105,9 +104,19 @@ class Start:
     splits: Mapping[str, str] = field(default_factory=dict)
     instances: list[Json] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    code: Mapping[str, str | bytes] = field(default_factory=dict)
-    train: Mapping[str, int] = field(default_factory=dict)
-    num_dropped: int = 0
+    batch_size: int = 0
+    script: RecordedScript | None = None
+
+    @property
+    def train(self) -> Mapping[str, int]:
+        """The settings of the training."""
+        if self.script:
+            return self.script.train
+        if self.batch_size:
+            return {"batch_size": self.batch_size}
+        size = next((size for most, size in BATCHES if self.num_examples < most), LARGE_BATCH)
+        epochs = min(max(round(STEPS * size / max(self.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
+        return {"epochs": epochs, "batch_size": size}
 
 
 def check_new(folder: Path, data: Sequence[str] = ()) -> None:
@@ -175,7 +184,7 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         "workload.py": start.workload,
         "run.yaml": _run_file(folder, shown, start),
         f"schedules/{schedule}.yaml": fill(SCHEDULE, folder=comment(shown), name=schedule),
-        **start.code,
+        **(start.script.files if start.script else {}),
     }
     parts = (Source("import json\n"), REQUESTS) if start.instances else (None, LOADED)
     test = fill(TEST, folder=shown, json=parts[0], function=parts[1])
@@ -196,18 +205,15 @@ def _instances(instances: list[Json]) -> str:
 
 
 def _run_file(folder: Path, shown: str, start: Start) -> Source:
-    size = next((size for most, size in BATCHES if start.num_examples < most), LARGE_BATCH)
-    epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
-    share = start.num_dropped / max(start.num_examples, 1)
-    train = start.train or {"epochs": epochs, "batch_size": size}
-    is_small = start.num_examples < FEW_ROWS
+    dropped = start.script.dropped.values() if start.script else ()
+    share = sum(dropped) / max(start.num_examples, 1)
     return fill(
         RUN,
         folder=comment(shown),
         files=literal(_files(folder, start)),
-        ratios=RATIOS if is_small else None,
+        ratios=RATIOS if start.num_examples < FEW_ROWS else None,
         quarantine=fill(QUARANTINE, min(2 * share, 1.0)) if share > MOST_DROPPED else None,
-        train=[fill(SETTING, name, value) for name, value in train.items()],
+        train=[fill(SETTING, name, value) for name, value in start.train.items()],
         thresholds=THRESHOLDS[start.kind],
     )
 

@@ -68,13 +68,11 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         num_examples=len(files),
         kind=BINARY if pair else CLASSES,
         notes=(
-            *(code.notes if code else ()),
-            *shape.notes(),
+            *shape.notes,
             *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),
-        code=code.files if code else {},
-        train=code.train if code else {},
+        script=code,
     )
 
 
@@ -98,7 +96,7 @@ def _on_folders(images: ImageFolder) -> Iterator[str]:
 def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> Iterator[Source]:
     """Yield further arguments; `pair` is the negative and the positive class, if there are two."""
     if shape.form.white:
-        yield fill("    white={},  # values reach {:g}\n", shape.form.white, shape.largest)
+        yield fill("    white={},\n", shape.form.white)
     if pair:
         label = call("Binary", "label", positive=pair[1], names=tuple(pair))
         yield fill("    label={},\n", label)

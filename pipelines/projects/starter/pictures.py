@@ -33,81 +33,35 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 @dataclass(frozen=True)
 class Shape:
-    """Guess of the form of images, and what was seen in words.
-
-    Attributes:
-        largest: the largest value in grey images with more than 8 bits.
-        wrong: the files that cannot be read, with reasons.
-    """
+    """Guess of the form of images: what was seen, in words, and notes on it."""
 
     form: Decoding
     seen: str
-    largest: float
-    wrong: Sequence[str]
-
-    def notes(self) -> Iterator[str]:
-        """Yield the guess of which value is white, and the files that were not looked at."""
-        if self.wrong:
-            yield f"{len(self.wrong)} of the pictures cannot be read, such as {self.wrong[0]}"
-        if self.form.white:
-            yield (
-                f"values in grey pictures of more than 8 bits reach {self.largest:g}, so white is"
-                f" {self.form.white:g}; change white in workload.py if that is wrong"
-            )
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
 class PictureColumn:
-    """The column that names the pictures, which is a feature and the key.
+    """The column that names the pictures, in both of its roles: a feature, and the key.
 
     Attributes:
         files: the file of each name.
+        notes: the guess, and what is left out.
     """
 
     column: Column
-    pictures: Pictures
+    key: Column
     files: Mapping[str, str]
-    shape: Shape
-
-    @property
-    def columns(self) -> list[Column]:
-        """The column in both roles."""
-        form, image = self.shape.form, self.column
-        arguments: Json = {"size": form.size, "channels": form.channels}
-        arguments |= {"white": form.white} if form.white else {}
-        image.guess(FEATURE, "Image", arguments, seen=self.shape.seen)
-        return [image, replace(image, role=KEY, kind="", seen="a row for each picture")]
-
-    def notes(self) -> Iterator[str]:
-        """Yield the guess, and what is left out."""
-        column, names = self.column, self.column.present.to_pylist()
-        paths = [self.files[name] for name in names if name in self.files]
-        num_rows = len(column.texts)
-        yield (
-            f"{column.name}: the names of the pictures, since {len(paths):,} of {num_rows:,} values"
-            f" are names of files; read as {column.declaration}: {self.shape.seen}; change column"
-            " or size in workload.py if that is wrong"
-        )
-        yield from self.shape.notes()
-        if num_missing := num_rows - len(paths):
-            shown = f"{rows_text(num_missing)}, such as {_without_file(column, self.files)}"
-            yield f"{column.name}: without a picture: {shown}; left out"
-        if again := [path for path, count in Counter(paths).items() if count > 1]:
-            yield (
-                f"{column.name}: pictures with several rows: {len(again):,}, such as {again[0]};"
-                " equal rows count once, and others are left out: correct the table, or write"
-                f" group_by=[{quoted(column.declared)}] instead of key if a picture may have"
-                " several rows"
-            )
-        yield from PictureRows(unused=unused_files(self.pictures, paths)).words()
+    form: Decoding
+    notes: Sequence[str]
 
     def instance(self, row: int) -> Json | None:
         """Return the picture of a row as a request has it; None if it is missing or damaged."""
-        form, path = self.shape.form, self.files.get(self.column.values[row].as_py())
+        path = self.files.get(self.column.values[row].as_py())
         with contextlib.suppress(ValueError):  # it is damaged
             if path:
-                pixels = decode_image(Path(path).read_bytes(), form)
-                return {self.column.name: as_png(pixels.reshape(form.shape))}
+                pixels = decode_image(Path(path).read_bytes(), self.form)
+                return {self.column.name: as_png(pixels.reshape(self.form.shape))}
         return None
 
 
@@ -139,7 +93,34 @@ def find_picture_column(
             f" {Path(pictures.paths[0]).name}; its columns are {names}{near}"
         )
     shape = guess_shape([Path(path) for path in dict.fromkeys(files.values())])
-    return PictureColumn(best, pictures, files, shape)
+    form = shape.form
+    arguments: Json = {"size": form.size, "channels": form.channels}
+    arguments |= {"white": form.white} if form.white else {}
+    best.guess(FEATURE, "Image", arguments, seen=shape.seen)
+    key = replace(best, role=KEY, kind="", seen="a row for each picture")
+    return PictureColumn(best, key, files, form, [*_notes(best, files, pictures), *shape.notes])
+
+
+def _notes(column: Column, files: Mapping[str, str], pictures: Pictures) -> Iterator[str]:
+    """Yield the guess, and what is left out."""
+    paths = [files[name] for name in column.present.to_pylist() if name in files]
+    num_rows = len(column.texts)
+    yield (
+        f"{column.name}: the names of the pictures, since {len(paths):,} of {num_rows:,} values"
+        f" are names of files; read as {column.declaration}: {column.seen}; change column"
+        " or size in workload.py if that is wrong"
+    )
+    if num_missing := num_rows - len(paths):
+        shown = f"{rows_text(num_missing)}, such as {_without_file(column, files)}"
+        yield f"{column.name}: without a picture: {shown}; left out"
+    if again := [path for path, count in Counter(paths).items() if count > 1]:
+        yield (
+            f"{column.name}: pictures with several rows: {len(again):,}, such as {again[0]};"
+            " equal rows count once, and others are left out: correct the table, or write"
+            f" group_by=[{quoted(column.declared)}] instead of key if a picture may have"
+            " several rows"
+        )
+    yield from PictureRows(unused=unused_files(pictures, paths)).words()
 
 
 def _files_of(column: Column, pictures: Pictures) -> dict[str, str]:
@@ -188,5 +169,13 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
         channels=1 if set(modes) <= set(GREY) else 3,
         white=white_above(largest) if largest else None,
     )
+    notes = []
+    if wrong:
+        notes.append(f"{len(wrong)} of the pictures cannot be read, such as {wrong[0]}")
+    if form.white:
+        notes.append(
+            f"values in grey pictures of more than 8 bits reach {largest:g}, so white is"
+            f" {form.white:g}; change white in workload.py if that is wrong"
+        )
     counts = ", ".join(f"{mode} {number}" for mode, number in modes.most_common(3))
-    return Shape(form, f"{seen}; {counts}", largest, wrong)
+    return Shape(form, f"{seen}; {counts}", notes)

@@ -66,7 +66,7 @@ def start_table(
     picture = find_picture_column(columns, images, paths) if images else None
     if picture:
         columns.remove(picture.column)
-    guessed = [*(picture.columns if picture else ()), *columns]
+    guessed = [*([picture.column, picture.key] if picture else ()), *columns]
     guess_roles(columns, contents.num_rows, has_key=bool(picture))
     if code:
         for column in columns:
@@ -88,14 +88,12 @@ def start_table(
         num_examples=contents.num_rows,
         kind=target.kind,
         instances=_instances(features, picture),
-        code=code.files if code else {},
-        train=code.train if code else {} if picture else {"batch_size": batch},
-        num_dropped=sum(code.dropped.values()) if code else 0,
+        batch_size=0 if picture else batch,
+        script=code,
         notes=(
-            *(code.notes if code else ()),
             *(_on_required(features, code) if code else ()),
             *shared(leaks.items()),
-            *(picture.notes() if picture else ()),
+            *(picture.notes if picture else ()),
             *(notes_on_split(contents, features, files) if not code else ()),
             *notes_of(contents, [target, *columns]),
         ),
