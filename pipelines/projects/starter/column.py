@@ -59,7 +59,7 @@ class Column:
         texts: the values without blanks around them, null for an empty one.
         facts: of the types in a Parquet or JSON file.
         has_blanks: there were blanks around values.
-        readings: the forms that read all values; after `decide` one.
+        readings: the forms that read all values, by the option for each; one in the end.
         unread: a text that looks like a time, of values that no format reads.
         role: FEATURE, KEY, GROUP, IGNORED or LABEL.
         kind: of a feature or label, such as `Number`; else "".
@@ -73,7 +73,7 @@ class Column:
     texts: pa.Array
     facts: TypeFacts = field(default_factory=TypeFacts)
     has_blanks: bool = False
-    readings: Sequence[Reading] = (Reading(),)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
     unread: str = ""
     role: str = ""
     kind: str = ""
@@ -114,8 +114,8 @@ class Column:
 
     @property
     def reading(self) -> Reading:
-        """The form that was decided for, or the first one."""
-        return self.readings[0]
+        """The first of the forms."""
+        return next(iter(self.readings.values()))
 
     @property
     def written(self) -> Written | None:

@@ -7,7 +7,7 @@ is total; else the form must be told, by `--written`.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from shlex import quote
@@ -102,7 +102,8 @@ def read_forms(columns: Sequence[Column], told: Mapping[str, str], separators: s
     is_sure = points <= {"."} and separators <= {",", "|"}
     point = "." if is_sure else points.pop() if len(points) == 1 else ""
     for column in columns:
-        column.readings = _decided(column, told.get("", ""), point, is_sure=is_sure)
+        if len(column.readings) > 1:
+            _decide(column, told.get("", ""), point, is_sure=is_sure)
     if doubts := [*filter(None, map(_doubt_of, columns))]:
         raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
 
@@ -116,7 +117,7 @@ def _read(column: Column, told: str) -> None:
         if readings := _readings(column, forms(distinct, told), distinct):
             column.readings = readings
             return
-    column.readings = [Reading(markers=[text for text in MISSING if text in column.counts])]
+    column.readings = {"": Reading(markers=[text for text in MISSING if text in column.counts])}
     like_times = [text for text in tried if re.search(LIKE_TIME, text)]
     if not told and len(like_times) > (1 - MOST_UNLIKE) * len(tried):
         column.unread = like_times[0]
@@ -129,47 +130,44 @@ def _point_of(column: Column) -> str:
     return sign if sign and pc.any(pc.match_substring(column.values, sign)).as_py() else ""
 
 
-def _decided(column: Column, told: str, point: str, *, is_sure: bool) -> Sequence[Reading]:
-    """Return the reading that is told, or that of numbers which the file and total evidence allow.
+def _decide(column: Column, told: str, point: str, *, is_sure: bool) -> None:
+    """Keep the reading that is told, or that of numbers which the file and total evidence allow.
 
     Evidence is: all texts with a sign have groups of three digits, all others are below 1,000.
     Against it is that the decimal sign of the file, `point`, is another; if that is sure, nothing
     decides.
     """
-    readings = column.readings
-    if len(readings) == 1:
-        return readings
-    if chosen := [own for own in readings if told == _told(own.form)]:
-        return chosen
-    forms = [own.form for own in readings if isinstance(own.form, Written)]
-    texts = _texts(column)
-    for form in forms:
-        sign, comma = DIGITS[form.written]
+    readings, texts = column.readings, _texts(column)
+    options = [option for option in readings if option in DIGITS]
+    for option in options:
+        sign, comma = DIGITS[option]
         others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
         if 0 < len(others) < len(texts):
-            is_grouped = pc.max(pc.abs(numbers_of(others, form))).as_py() < THOUSAND
-            if is_sure and is_grouped and sign != point:
-                return readings  # the file and the column speak against each other
+            numbers = _values(others, readings[option].form)
+            is_grouped = pc.max(pc.abs(numbers)).as_py() < THOUSAND
             if not is_sure:
-                forms = [other for other in forms if (other is form) == is_grouped]
+                options = [other for other in options if (other == option) == is_grouped]
+            elif is_grouped and sign != point:
+                options = []  # the file and the column speak against each other
             break
-    forms = [form for form in forms if point in (DIGITS[form.written][0], "")]
-    return [own for own in readings if own.form is forms[0]] if len(forms) == 1 else readings
+    options = [option for option in options if point in (DIGITS[option][0], "")]
+    chosen = [told] if told in readings else options
+    if len(chosen) == 1:
+        column.readings = {chosen[0]: readings[chosen[0]]}
 
 
 def _doubt_of(column: Column) -> str:
     """Return a text that a column's readings differ about, and each with its option, or ""."""
-    texts = _texts(column)
-    if len(column.readings) == 1 or len(texts) == 1:  # which tells nothing in any form
+    texts, readings = _texts(column), column.readings
+    if len(readings) == 1 or len(texts) == 1:  # which tells nothing in any form
         return ""
-    forms = [reading.form for reading in column.readings if reading.form]
-    values = [_values(texts, form) for form in forms]
+    values = [_values(texts, reading.form) for reading in readings.values()]
     at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py()
     shown = []
-    for own, form in zip(values, forms, strict=True):
-        value = own.cast(pa.timestamp("s")) if isinstance(form, Timestamp) else own
-        option = quote(f"{column.name}={_told(form)}")
-        shown.append(f"{value.cast(pa.string())[at]} (--written {option})")
+    for own, option in zip(values, readings, strict=True):
+        value = own if option in DIGITS else own.cast(pa.timestamp("s"))
+        told = quote(f"{column.name}={option}")
+        shown.append(f"{value.cast(pa.string())[at]} (--written {told})")
     return f"{column.name}: {texts[at].as_py()!r} is {' or '.join(shown)}"
 
 
@@ -178,29 +176,28 @@ def _texts(column: Column) -> pa.Array:
     return pa.array([text for text in column.counts if text not in odd], pa.string())
 
 
-def _told(form: Form | None) -> str:
-    return form.written if isinstance(form, Written) else form.format if form else ""
-
-
-def _readings(column: Column, forms: Iterable[Form], distinct: pa.Array) -> list[Reading]:
-    """Return the readings in different forms, of those with the fewest mistakes."""
-    found: list[tuple[int, Reading, pa.Array]] = []
-    for form in forms:
+def _readings(column: Column, forms: Mapping[str, Form], distinct: pa.Array) -> dict[str, Reading]:
+    """Return the readings with the fewest mistakes in different forms, by their options."""
+    found: dict[str, Reading] = {}
+    read: list[pa.Array] = []
+    for option, form in forms.items():
         head = _values(distinct[:MAX_TRIED], form)
         if head.null_count > len(head) / 2 + len(MISSING_NUMBERS):
             continue
         values = _values(distinct, form)
         reading = _reading(column, form, distinct, values)
-        if reading and not any(values.equals(others) for *_, others in found):
-            found.append((len(reading.mistakes) + len(reading.markers), reading, values))
-    least = min((num_odd for num_odd, *_ in found), default=0)
-    return [reading for num_odd, reading, _ in found if num_odd == least]
+        if reading and not any(map(values.equals, read)):
+            found[option] = reading
+            read.append(values)
+    num_odd = {option: len(own.markers) + len(own.mistakes) for option, own in found.items()}
+    least = min(num_odd.values(), default=0)
+    return {option: own for option, own in found.items() if num_odd[option] == least}
 
 
-def _values(texts: pa.Array, form: Form) -> pa.Array:
+def _values(texts: pa.Array, form: Form | None) -> pa.Array:
     """Return numbers, or seconds; null for other texts."""
-    if isinstance(form, Written):
-        return numbers_of(texts, form)
+    if not isinstance(form, Timestamp):
+        return numbers_of(texts, form or Written())
     seconds = seconds_in(texts, form)
     is_iso = pc.match_substring_regex(texts, r"^\d{4}[-/]")  # unlike Unix seconds and 1/2/2016
     return seconds if form.format else pc.if_else(is_iso, seconds, None)
@@ -241,12 +238,13 @@ def _reading(column: Column, form: Form, distinct: pa.Array, values: pa.Array) -
     return Reading(form, [*known, *repeated], reasons)
 
 
-def _number_forms(distinct: pa.Array, told: str) -> Iterator[Written]:
+def _number_forms(distinct: pa.Array, told: str) -> dict[str, Form]:
+    """Return the forms of digits that texts may have, with their signs."""
     texts = distinct.to_pylist()
     signs, joined = _signs(texts[:MAX_TRIED]), "".join(texts)
-    for written, (point, comma) in DIGITS.items():
-        if told == written or (not told and (written == PLAIN or (comma or point) in joined)):
-            yield Written(written=written, signs=signs)
+    usual = [form for form, (point, comma) in DIGITS.items() if (comma or point) in joined]
+    options = [told] if told else dict.fromkeys([PLAIN, *usual])
+    return {form: Written(written=form, signs=signs) for form in options if form in DIGITS}
 
 
 def _signs(texts: Sequence[str]) -> tuple[str, ...]:
@@ -279,19 +277,17 @@ def _is_sign(text: str) -> bool:
     return is_currency or bool(SIGN.fullmatch(text))
 
 
-def _time_forms(distinct: pa.Array, told: str) -> Iterator[Timestamp]:
-    """Yield the formats that some texts seem to have; ISO 8601 and similar ones have none."""
-    formats = [told] if told else ["", *_formats(distinct[:MAX_SHAPES].to_pylist())]
-    for form in dict.fromkeys(formats) if told not in DIGITS else ():
+def _time_forms(distinct: pa.Array, told: str) -> dict[str, Form]:
+    """Return the formats with the signs that some texts have, and "" of ISO 8601."""
+    shapes = {_shape(MONTH.sub("b", text)) for text in distinct[:MAX_SHAPES].to_pylist()}
+    usual = [form for form in FORMATS if _shape(form.replace("%z", "+")) in shapes]
+    forms: dict[str, Form] = {}
+    for form in [told] if told else ["", *usual]:
         time, now = Timestamp("", format=form), datetime.now(UTC)
         if "%y" in form and (pc.max(_values(distinct, time)).as_py() or 0) > now.timestamp():
             time = replace(time, last_year=now.year)
-        yield time
-
-
-def _formats(texts: Iterable[str]) -> Iterator[str]:
-    shapes = {_shape(MONTH.sub("b", text)) for text in texts}
-    return (form for form in FORMATS if _shape(form.replace("%z", "+")) in shapes)
+        forms |= {form: time} if form not in DIGITS else {}
+    return forms
 
 
 def _shape(text: str) -> str:

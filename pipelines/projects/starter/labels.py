@@ -99,7 +99,7 @@ def _without_mistakes(column: Column) -> Column:
         return column
     mistakes = dict.fromkeys(once, f"is neither {values[0]!r} nor {values[1]!r}")
     reading = replace(column.reading, mistakes={**column.reading.mistakes, **mistakes})
-    return replace(column, readings=[reading])
+    return replace(column, readings={"": reading})
 
 
 def values_of(column: Column, texts: Sequence[str]) -> tuple[str | int, ...]:
