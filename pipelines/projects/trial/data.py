@@ -36,11 +36,6 @@ class Prepared:
     errors: list[DataError]
 
     @property
-    def is_usable(self) -> bool:
-        """True if there are examples."""
-        return (self.folder / MANIFEST).exists()
-
-    @property
     def manifest(self) -> Json:
         """The manifest of the examples."""
         return read_manifest(self.folder)
@@ -52,8 +47,9 @@ def prepare_some(
     """Prepare the first examples, or all that a run uses if it would refuse the first ones."""
     options = _without_service(options)
     most = _most_examples(workload)
+    is_whole = 0 < options.max_examples <= most
 
-    def prepared(chosen: PrepareOptions, *, is_whole: bool) -> Prepared:
+    def prepared(chosen: PrepareOptions) -> list[DataError]:
         errors: list[DataError] = []
         try:
             prepare(
@@ -64,15 +60,15 @@ def prepare_some(
                 refuse=errors.append,
             )
         except DataError as error:
-            errors = errors or [error]  # the others are the reason
-        return Prepared(folder=folder, is_whole=is_whole, errors=errors)
+            return errors or [error]  # the others are the reason
+        return errors
 
-    if 0 < options.max_examples <= most:
-        return prepared(options, is_whole=True)
-    some = prepared(replace(options, max_examples=most), is_whole=False)
-    if some.is_usable and _num_read(some.manifest) < most:
-        return replace(some, is_whole=True)
-    return prepared(options, is_whole=True) if some.errors else some
+    errors = prepared(options if is_whole else replace(options, max_examples=most))
+    if not is_whole:
+        is_whole = (folder / MANIFEST).exists() and _num_read(read_manifest(folder)) < most
+        if errors and not is_whole:
+            is_whole, errors = True, prepared(options)
+    return Prepared(folder=folder, is_whole=is_whole, errors=errors)
 
 
 def _most_examples(workload: Workload) -> int:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.settings.options import PrepareOptions
+from pipelines.projects.trial.__main__ import Trial
 from pipelines.projects.trial.data import Prepared, prepare_some
 from pipelines.projects.trial.findings import OK, Finding
-from pipelines.projects.trial.steps import Trial
 from tests.support.processes.everything import EVERYTHING
 from trainer import Json
 from trainer.workloads import load_workload
