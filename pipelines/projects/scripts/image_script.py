@@ -28,12 +28,8 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
     Raises:
         ScriptFault: the rows are no images, not all of the folder, or have other classes.
     """
-    fit, said, names = (
-        written.recording.fit_arguments,
-        written.recording.told,
-        sorted(told["classes"]),
-    )
-    if said["images"] is None or str(Path(said["images"]).resolve()) != told["images"]:
+    fit, names = written.recording.fit_arguments, sorted(told["classes"])
+    if Path(written.recording.told["images"] or "-").resolve() != Path(told["images"]):
         raise ScriptFault(f"trainyard.fit needs images={told['images']!r}, the folder of --images")
     if fit.get("sample_weight") is not None:
         raise ScriptFault("sample_weight of images has no place in their folders")
@@ -44,7 +40,15 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
     batches = list(_batches(fit.get("x"), fit.get("y")))
     images, labels = batches[0]
     codes = np.concatenate([codes_of(y) for _, y in batches])
-    _check_number(len(codes), fit.get("validation_data"), sum(told["classes"].values()))
+    number, total, judged = len(codes), sum(told["classes"].values()), fit.get("validation_data")
+    if number != total and judged is not None:
+        pairs = judged if isinstance(judged, tuple) else (judged,)
+        number += sum(len(labels) for _, labels in _batches(*pairs))
+    if number != total:
+        raise ScriptFault(
+            f"x has {number:,} images with those of validation_data, and the folder {total:,}: give"
+            " fit all of a folder, and make one with these images if they are a part"
+        )
     size = written.output_size(images, "label")
     if (2 if size == 1 else size) != len(names) or not np.isin(codes, range(len(names))).all():
         raise ScriptFault(
@@ -52,7 +56,7 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
             " last layer as many units, and y numbers of classes from 0, or one-hot"
         )
     written.result["label"] = {"kind": "binary" if size == 1 else "classes", "values": names}
-    written.class_weights(names, range(len(names)))
+    written.weigh_classes(names, range(len(names)))
     if size == 1:
         written.count_from_one_half("label")
     written.settings((images[:2], labels[:2]), len(images) if len(batches) > 1 else DEFAULT_BATCH)
@@ -63,16 +67,15 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
         )
     written.result |= {"size": images.shape[1:3], "channels": images.shape[3]}
     scale, offset = _scale(images)
-    lines = []
+    inputs = "inputs"
     if scale != 1:
-        moved = f", offset={offset:g}" if offset else ""
-        lines.append(f"x = keras.layers.Rescaling(1 / {1 / scale:g}{moved})(inputs)")
+        inputs = f"keras.layers.Rescaling(1 / {1 / scale:g}, offset={offset:g})(inputs)"
         written.notes.append(f"pixels from {offset:g} to 1 are made in the model, of 0 to 255")
     pixels = (images[:NUM_CHECKED].astype(np.float32) - offset) / scale
     return written.write(
         result,
-        lines=lines,
-        inputs=Source("x" if lines else "inputs"),
+        lines=[],
+        inputs=Source(inputs),
         given=images[:NUM_CHECKED],
         own=keras.ops.convert_to_tensor(pixels),
     )
@@ -80,35 +83,20 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
 
 def _batches(x: Any, y: Any = None) -> Iterator[tuple[Array, Array]]:
     """Yield images with their labels, of a data set in its batches."""
-    if hasattr(x, "shape"):
-        yield array_of(x), array_of(y)
-        return
-    data = (x[at] for at in range(x.num_batches)) if isinstance(x, keras.utils.PyDataset) else x
+    data = [(x, y)] if hasattr(x, "shape") else x
+    if isinstance(x, keras.utils.PyDataset):
+        data = (x[at] for at in range(x.num_batches))
     for batch in data:
         if not isinstance(batch, tuple | list):
             raise ScriptFault("fit gets no labels; images in class folders have their class")
-        yield np.asarray(batch[0]), np.asarray(batch[1])
-
-
-def _check_number(number: int, judged: Any, total: int) -> None:
-    """Raise ScriptFault unless x and validation_data have all images of the folder."""
-    if number != total and judged is not None:
-        pairs = judged if isinstance(judged, tuple) else (judged,)
-        number += sum(len(images) for images, _ in _batches(*pairs))
-    if number != total:
-        raise ScriptFault(
-            f"x has {number:,} images with those of validation_data, and the folder {total:,}: give"
-            " fit all of a folder, and make one with these images if they are a part"
-        )
+        yield array_of(batch[0]), array_of(batch[1])
 
 
 def _scale(values: Array) -> tuple[float, float]:
     """Return what pixels from 0 to 255 were multiplied with, and what was added."""
     low, high = float(values.min()), float(values.max())
-    if high > LIGHT and low >= 0:
-        return 1.0, 0.0
     if low >= 0:
-        return 1 / WHITE, 0.0
+        return (1.0 if high > LIGHT else 1 / WHITE), 0.0
     if low >= -1 and high <= 1:
         return 2 / WHITE, -1.0
     raise ScriptFault(

@@ -175,10 +175,8 @@ def origin_of(values: Array, column: FileColumn) -> Origin | None:
 
 def _line(values: Array, base: Array, own: str) -> str:
     """Return values as a straight line of others, exact to float32; "" if they are none."""
-    if (values == base).all():
-        return own
     if is_text(base):
-        return ""
+        return own if (values == base).all() else ""
     size = np.abs(base).max()
     if np.abs(values - base).max() <= EPSILON * size:
         return own

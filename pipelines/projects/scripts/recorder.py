@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
@@ -151,17 +151,17 @@ def _fault_of(error: Exception, path: str) -> ScriptFault:
 @functools.cache
 def _note_assignments() -> None:
     """Have weights know that they were assigned, or trained."""
-    variable = keras.src.backend.common.variables.Variable
-    optimizer = keras.src.optimizers.base_optimizer.BaseOptimizer
-    assign, apply = variable.assign, optimizer.apply
 
-    def note_assign(self: Any, *arguments: Any, **named: Any) -> Any:
-        self._is_assigned = True
-        return assign(self, *arguments, **named)
+    def note(owner: Any, method: str, weights_of: Callable[..., Sequence[Any]]) -> None:
+        original = getattr(owner, method)
 
-    def note_apply(self: Any, gradients: Any, trainable_variables: Any = None) -> Any:
-        for weight in trainable_variables or self._trainable_variables:
-            weight._is_assigned = True
-        return apply(self, gradients, trainable_variables)
+        def noting(*arguments: Any, **named: Any) -> Any:
+            for weight in weights_of(*arguments, **named):
+                weight._is_assigned = True
+            return original(*arguments, **named)
 
-    variable.assign, optimizer.apply = note_assign, note_apply
+        setattr(owner, method, noting)
+
+    base = keras.src.optimizers.base_optimizer.BaseOptimizer
+    note(keras.src.backend.common.variables.Variable, "assign", lambda weight, *_, **__: [weight])
+    note(base, "apply", lambda own, _, weights=None: weights or own._trainable_variables)

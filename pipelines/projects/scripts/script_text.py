@@ -50,44 +50,22 @@ class ScriptText:
         """Raise ScriptFault with the `fit` to change, unless a script names trainyard."""
         if "trainyard" in self.text:
             return
-        fits = [
-            (node, node.func.value)
-            for node in self.nodes
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "fit"
-        ]
-        fits.sort(key=lambda fit: OF_MODELS.isdisjoint(word.arg for word in fit[0].keywords))
+        calls = [node for node in self.nodes if isinstance(node, ast.Call)]
+        fits = [call for call in calls if getattr(call.func, "attr", "") == "fit"]
+        fits.sort(key=lambda call: OF_MODELS.isdisjoint(word.arg for word in call.keywords))
         if not fits:
             raise ScriptFault("it has no model.fit(…), which would become trainyard.fit(model, …)")
-        call, model = fits[0]
-        labels = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "y")]
-        frame, column = self._frame_and_column(labels[0]) if labels else ("…", "…")
-        told = [f"rows={frame}", f"label={quoted(label or column)}"]
+        call = fits[0]
+        model = ast.unparse(call.func).removesuffix(".fit")
+        told, why = f"rows=…, label={quoted(label or '…')}", OF_ROWS
         if images:
-            told = [f"images={quoted(images)}"]
-        words = [*map(ast.unparse, (model, *call.args)), *told, *map(ast.unparse, call.keywords)]
+            told, why = f"images={quoted(images)}", OF_IMAGES
+        words = [model, *map(ast.unparse, call.args), told, *map(ast.unparse, call.keywords)]
         raise ScriptFault(
             f"change {ast.unparse(call)} to trainyard.fit({', '.join(words)}), and import"
-            f" trainyard: {OF_IMAGES if images else OF_ROWS}",
+            f" trainyard: {why}",
             line=call.lineno,
         )
-
-    def _frame_and_column(self, labels: ast.expr) -> tuple[str, str]:
-        """Return frame and column if labels, or what the variable has, are as frame["column"]."""
-        if isinstance(labels, ast.Name):
-            assigned = [
-                node.value
-                for node in self.nodes
-                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == labels.id
-            ]
-            labels = assigned[0] if len(assigned) == 1 else labels
-        while isinstance(labels, ast.Attribute | ast.Call):  # .values, .astype("float32")
-            labels = labels.value if isinstance(labels, ast.Attribute) else labels.func
-        match labels:
-            case ast.Subscript(value=ast.Name(id=frame), slice=ast.Constant(value=str(column))):
-                return frame, column
-        return "…", "…"
 
 
 def read_script(path: Path) -> ScriptText:

@@ -52,6 +52,7 @@ class Writer:
     Attributes:
         values: long lists, such as vocabularies, which are in a file, by their names.
         learnt: the parts that the script learnt from its data.
+        written: the identities of weights that are arguments of their layers.
         variables: of the script, and of functions around these.
     """
 
@@ -59,6 +60,7 @@ class Writer:
         self.variables = dict(variables)
         self.values: dict[str, Any] = {}
         self.learnt: dict[str, None] = {}
+        self.written: set[int] = set()
         self._script = script
         self._defined: dict[str, str] = {}
         self._models: list[str] = []
@@ -124,10 +126,13 @@ class Writer:
 
     def listed(self, key: str, value: Any) -> str:
         """Return the expression of a value, which is in the file of values if it is a long list."""
-        items = keras.tree.flatten(value.tolist() if isinstance(value, np.ndarray) else value)
-        if len(items) <= MOST_INLINE or not all(isinstance(item, str | float) for item in items):
+        value = value.tolist() if isinstance(value, np.ndarray) else value
+        items = keras.tree.flatten(value)
+        if len(items) <= MOST_INLINE or not all(
+            isinstance(item, str | int | float) for item in items
+        ):
             return self.of(value)
-        self.values[key] = value.tolist() if isinstance(value, np.ndarray) else value
+        self.values[key] = value
         return f"VALUES[{quoted(key)}]"
 
     def _learnt(self, thing: Any) -> dict[str, Any]:
@@ -138,6 +143,8 @@ class Writer:
             lookup = getattr(thing, "_lookup_layer", thing)
             if words:
                 learnt["vocabulary"] = words
+            if getattr(lookup, "num_oov_indices", 1) == 0:
+                self.learnt[f"no other text than those of {thing.name}"] = None
             if words and lookup.output_mode == "tf_idf":
                 learnt["idf_weights"] = np.asarray(lookup.idf_weights)[-len(words) :].tolist()
         if isinstance(thing, keras.layers.Normalization) and thing.input_mean is None:
@@ -146,7 +153,9 @@ class Writer:
                 learnt[name] = values if len(values) > 1 else values[0]
         if isinstance(thing, keras.layers.Discretization) and thing.num_bins:
             learnt["num_bins"] = None  # there are boundaries now
-        self.learnt |= {f"{name} of {thing.name}": None for name in learnt}
+        for name in learnt:
+            self.learnt[f"{name} of {thing.name}"] = None
+            self.written |= {id(weight) for weight in thing.weights}
         return learnt
 
     def _of_graph(self, model: Any) -> str:
@@ -280,7 +289,7 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 def number(value: float) -> str:
     """Return a number as short as its float32 has it."""
-    if math.isnan(value) or math.isinf(value):
+    if not math.isfinite(value):
         return f'float("{value}")'
     short = float(str(np.float32(value)))
     return repr(short if np.float32(value) == value else value)
@@ -289,8 +298,7 @@ def number(value: float) -> str:
 def public_path(thing: Any) -> str:
     """Return the path of a class or function in keras, such as `keras.layers.Dense`; else ""."""
     # A subclass of the user's own inherits the attribute.
-    paths = vars(thing).get("_api_export_path", ()) if hasattr(thing, "__dict__") else ()
-    paths = [paths] if isinstance(paths, str) else list(paths)
-    public = [path for path in paths if re.match(r"keras\.(?!_|Operation$)", path)]
-    # A function may be a loss and a metric.
-    return max(public, key=lambda path: path.startswith("keras.losses"), default="")
+    paths = getattr(thing, "__dict__", {}).get("_api_export_path", ())
+    paths = [paths] if isinstance(paths, str) else paths
+    public = [path for path in paths if re.match(r"keras\.[^_]", path)]
+    return max(public, key=lambda path: "losses" in path, default="")  # or a metric, too

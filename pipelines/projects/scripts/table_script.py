@@ -89,9 +89,12 @@ def write_table(written: Written, told: Json, folder: Path) -> Json:
         raise ScriptFault("fit needs one label as y: an array, or a dict with that of one output")
     values = values[is_read]
     label = _label(written, values, target, given, told["kind"])
-    _weights(written, values, label.get("values", ()), columns, is_read)
+    classes = label.get("values", ())
+    written.weigh_classes(classes, np.unique(codes_of(values)).tolist() if classes else ())
+    _weigh_rows(written, columns, is_read)
     some = {output: values[:2]} if output else values[:2]
     written.settings((first(given, 2), some))
+    described = [_described(column, front) for column in front.used.values()]
     written.notes += front.notes
     if len(values) < len(told["numbers"]):
         written.notes.append(
@@ -99,12 +102,6 @@ def write_table(written: Written, told: Json, folder: Path) -> Json:
             " all, and splits them itself (prepare in run.yaml): remove from the file what is not"
             " to learn"
         )
-    described = [_described(column, front) for column in front.used.values()]
-    written.notes += [
-        f"rows without {own['name']} are left out ({own['num_dropped']:,}), as the script does"
-        for own in described
-        if own["num_dropped"]
-    ]
     written.result |= {"label": label, "label_column": target.original, "columns": described}
     own = {
         name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)
@@ -209,32 +206,28 @@ def _kind(written: Written, codes: Array, target: FileColumn, size: int, kind: s
     return kind
 
 
-def _weights(
-    written: Written,
-    y: Array,
-    classes: Sequence[Any],
-    columns: Sequence[FileColumn],
-    is_read: Array,
-) -> None:
-    fit = written.recording.fit_arguments
-    if fit.get("class_weight") and not classes:
-        raise ScriptFault("class_weight is for a label of classes: remove it from fit")
-    if classes:
-        written.class_weights(classes, np.unique(codes_of(y)).tolist())
-    if fit.get("sample_weight") is not None:
-        weights = array_of(fit["sample_weight"]).reshape(-1)[is_read]
-        same = [c.name for c in columns if (origin := origin_of(weights, c)) and origin.is_own]
-        if not same:
-            raise ScriptFault(
-                "sample_weight is no column of the file: write it into the file as one, or give"
-                " class_weight"
-            )
-        written.arguments.append(f"weight={quoted(same[0])},")
+def _weigh_rows(written: Written, columns: Sequence[FileColumn], is_read: Array) -> None:
+    given = written.recording.fit_arguments.get("sample_weight")
+    if given is None:
+        return
+    weights = array_of(given).reshape(-1)[is_read]
+    for column in columns:
+        if (origin := origin_of(weights, column)) and origin.is_own:
+            written.arguments.append(f"weight={quoted(column.name)},")
+            return
+    raise ScriptFault(
+        "sample_weight is no column of the file: write it into the file as one, or give"
+        " class_weight"
+    )
 
 
 def _described(column: FileColumn, front: Front) -> Json:
     is_filled = column.name in front.filled or bool(column.is_missing.any())
     num_dropped = 0 if is_filled or column.is_text else int(column.num_missing)
+    if num_dropped:
+        front.notes[
+            f"rows without {column.name} are left out ({num_dropped:,}), as the script does"
+        ] = None
     return {
         "name": column.name,
         "is_text": column.is_text,

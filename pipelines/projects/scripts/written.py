@@ -66,13 +66,17 @@ class Written:
                     line=vars(owner)[name].__code__.co_firstlineno,
                 )
 
-    def class_weights(self, values: Sequence[Any], codes: Sequence[Any]) -> None:
+    def weigh_classes(self, values: Sequence[Any], codes: Sequence[Any]) -> None:
         """Write down the weights of classes, which the script has by their numbers."""
         weights = self.recording.fit_arguments.get("class_weight") or {}
-        pairs = zip(values, codes, strict=True)
-        if named := {
-            own: np.asarray(weights[code]).item() for own, code in pairs if code in weights
-        }:
+        if weights and not values:
+            raise ScriptFault("class_weight is for a label of classes: remove it from fit")
+        named = {
+            value: np.asarray(weights[code]).item()
+            for value, code in zip(values, codes, strict=True)
+            if code in weights
+        }
+        if named:
             self.arguments.append(f"class_weights={literal(named)},")
 
     def output_size(self, given: Any, label: str) -> int:
@@ -119,20 +123,21 @@ class Written:
         if epochs != fit.get("epochs", 1):
             self.notes.append(f"fit is in a loop, or begins late: epochs is {epochs} in all")
         for name in fit:
+            if name in TAKEN or (name == "shuffle" and fit[name] is True):
+                continue
+            why = "it is not taken over"
             if name.startswith("validation_") and fit[name]:
                 why = "the eval split takes its place (prepare.ratios in run.yaml)"
-                self.notes.append(f"{name} of fit: {why}")
-            elif name not in TAKEN and (name, fit[name]) != ("shuffle", True):
-                self.notes.append(f"{name} of fit is not taken over")
+            self.notes.append(f"{name} of fit: {why}")
         callbacks = []
         for callback in fit.get("callbacks") or ():
             name = type(callback).__name__
             if name in OURS:
                 why = "a job saves checkpoints and TensorBoard's logs"
                 self.notes.append(f"{name} is left out: {why}")
-            else:
-                self._check_monitor(callback, batch)
-                callbacks.append(wrapped(self.writer.of(callback), WIDTH - 8) + ",")
+                continue
+            self._check_monitor(callback, batch)
+            callbacks.append(wrapped(self.writer.of(callback), WIDTH - 8) + ",")
         if callbacks:
             inner = textwrap.indent("\n".join(callbacks), "    ")
             self.arguments.append(f"callbacks=[\n{inner}\n],")
@@ -182,7 +187,7 @@ class Written:
                 f"frozen, as the script has learnt it: {first_of(learnt, MOST_SHOWN)}"
             )
         files = []
-        if any(hasattr(variable, "_is_assigned") for variable in _own_variables(self.model)):
+        if any(hasattr(weight, "_is_assigned") for weight in self._own_weights()):
             built.save_weights(folder / WEIGHTS)
             self.notes.append(f"{WEIGHTS} has the weights that it sets, or trains before this fit")
             body.append(f"built.load_weights({FROM_FILE.format(WEIGHTS)})")
@@ -222,9 +227,8 @@ class Written:
             for path, tensor in keras.tree.flatten_with_path(own)
         ]
         built = scope["model"](keras.tree.pack_sequence_as(own, tensors))
-        pairs = zip(_own_variables(self.model), _own_variables(built), strict=True)
-        for variable, same in [*pairs]:
-            same.assign(variable.value)
+        for weight, same in [*zip(self._own_weights(), built.weights, strict=True)]:
+            same.assign(weight.value)
         outputs = self.model(first(given, NUM_CHECKED), training=False), built(own, training=False)
         for wanted, output in zip(*map(keras.tree.flatten, outputs), strict=True):
             size = np.nanmax(np.abs(wanted)) or 1.0
@@ -235,10 +239,6 @@ class Written:
                 )
         return built
 
-
-def _own_variables(model: Any) -> list[Any]:
-    """Return the weights of a model, except the weights of layers that `adapt` fills."""
-    adapted = keras.layers.Normalization | keras.layers.Discretization
-    layers = (layer for layer in model._flatten_layers() if isinstance(layer, adapted))
-    learnt = {id(variable) for layer in layers for variable in layer.variables}
-    return [weight for weight in model.weights if id(weight) not in learnt]
+    def _own_weights(self) -> list[Any]:
+        """Return the weights of the model, except of layers that are written with theirs."""
+        return [weight for weight in self.model.weights if id(weight) not in self.writer.written]

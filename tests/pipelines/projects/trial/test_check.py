@@ -108,12 +108,3 @@ def test_a_slice_is_named_with_its_line(folder, monkeypatch):
     [found, *_] = checks.check("own")
     [problem] = found.problems
     assert problem.startswith("own/run.yaml:3: gate.slices has 'age >', which is not a slice")
-
-
-def test_a_threshold_is_named_with_its_line(folder, monkeypatch):
-    (folder / "run.yaml").write_text("train: {epochs: 3}\nthresholds: {auc: 0.5}\n")
-    wrong = Finding(name="thresholds", problems=("thresholds.auc: no such metric",)).to_json()
-    stand_in(f"print({wrong!r})", monkeypatch)
-    assert list(checks.check("own"))[-1].problems == (
-        "own/run.yaml:2: thresholds.auc: no such metric",
-    )
