@@ -2,10 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import call, literal, quoted
-from pipelines.projects.starter.column import GROUP, IGNORED, KEY, Column, rows_text
+from pipelines.projects.starter.column import (
+    FEWEST_NUMBERS,
+    GROUP,
+    IGNORED,
+    KEY,
+    Column,
+    rows_text,
+)
 from pipelines.projects.starter.reading import Contents
 from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import NEGATIVE, Written
@@ -17,11 +26,27 @@ MOST_MISTAKES = 3  # of a column
 def notes_of(contents: Contents, columns: Sequence[Column]) -> Iterator[str]:
     """Yield the notes on the columns of a table and on its rows."""
     yield from shared((column, note) for column in columns for note in _on(contents, column))
+    for row, names in _totals(columns).items():
+        where = contents.row_text(row)
+        yield f"{first_of(names, MOST_SHOWN)}: {where} has the sum of all others: remove a total"
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         yield f"{rows_text(contents.num_headers)} {repeated} the header: left out"
     if contents.ragged:
         yield f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}"
+
+
+def _totals(columns: Iterable[Column]) -> dict[int, list[str]]:
+    """Return the columns of which a row has the sum of all other rows, by the row."""
+    totals: dict[int, list[str]] = {}
+    for column in columns:
+        numbers = column.per_row
+        is_counted = column.numbers is not None and column.role not in (KEY, GROUP)
+        if is_counted and column.num_unique >= FEWEST_NUMBERS:
+            most = np.nanmax(numbers)
+            if most > 0 and np.isclose(np.nansum(numbers), 2 * most, rtol=1e-12):
+                totals.setdefault(int(np.nanargmax(numbers)), []).append(column.name)
+    return totals
 
 
 def shared(notes: Iterable[tuple[Column, str]]) -> Iterator[str]:
