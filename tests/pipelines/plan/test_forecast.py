@@ -144,3 +144,24 @@ def test_runs_are_read_only_as_far_as_they_are_needed(spec):
 
 def test_component_names_include_tasks_of_groups(spec):
     assert set(component_names(spec)) == {"count", "train", "serve", "condition-1"}
+
+
+def test_loops_and_comparisons_of_numbers_are_followed_as_the_service_does(tmp_path):
+    @dsl.pipeline(name="looped")
+    def looped(paths: list, most: int = 5):
+        with dsl.ParallelFor(paths) as path:
+            count(path=path)
+        with dsl.If(most > 3, name="if-many"):
+            count(path="a").set_display_name("many")
+        with dsl.Else():
+            count(path="b").set_display_name("few")
+
+    compiler.Compiler().compile(looped, str(tmp_path / "looped.yaml"))
+    spec = yaml.safe_load((tmp_path / "looped.yaml").read_text())
+    planned = {task.name: task for task in forecast(spec, {"paths": ["a"]}, EarlierTasks([]))}
+    assert {name: task.state for name, task in planned.items()} == {
+        "count": RUNS,
+        "many": RUNS,
+        "few": SKIPPED,
+    }
+    assert planned["count"].inputs.unknown == ["for-loop-1"]
