@@ -2,7 +2,7 @@
 
 On the public index the name `trainyard` belongs to another project, so the distribution has another
 name than the package that users import. The local service is a distribution of its own
-(`vertex_local/pyproject.toml`).
+(`vertex_local/pyproject.toml`); of it both have the rules, which commands need on Vertex AI, too.
 """
 
 from glob import glob
@@ -28,7 +28,10 @@ setup(
         "Programming Language :: Python :: 3.13",
     ],
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["trainyard*", "pipelines*", "components*", "trainer*"]),
+    packages=[
+        *find_packages(include=["trainyard*", "pipelines*", "components*", "trainer*"]),
+        "vertex_local.rules",
+    ],
     package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
     data_files=[
         (f"share/trainyard/{folder}", sorted(glob(f"{folder}/*.yaml")))
@@ -36,6 +39,7 @@ setup(
     ],
     install_requires=[
         "apache-beam[gcp]==2.77.0",
+        "cronsim",
         "google-api-core",
         "google-auth",
         "google-cloud-bigquery",

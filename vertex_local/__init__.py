@@ -1,7 +1,5 @@
 """Local implementation of Vertex AI's REST API: pipelines, schedules, jobs, models, endpoints."""
 
-from typing import Any
+from vertex_local.rules import Json as Json
 
 __version__ = "0.1.0"
-
-Json = dict[str, Any]  # a JSON object

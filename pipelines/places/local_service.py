@@ -41,7 +41,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
     """
     try:
         from vertex_local import client
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # of vertex_local only the rules may be there
         raise ServiceError(_not_installed()) from error
 
     preload = os.environ.get(PRELOAD_VARIABLE, PRELOAD) if mounts is None else ""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from vertex_local import Json
+from vertex_local.rules import Json
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")

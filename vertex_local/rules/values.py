@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vertex_local import Json
-from vertex_local.rules import placeholders
+from vertex_local.rules import Json, placeholders
 from vertex_local.rules.placeholders import Unknown
 
 CODE = ("image", "command", "args", "env")  # of a container: a change of it is not in the cache
