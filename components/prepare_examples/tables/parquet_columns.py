@@ -2,15 +2,13 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.rows import Block, parse_column, without_markers
+from components.prepare_examples.tables.rows import parse_column, without_markers
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.times import wall_times
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
@@ -25,32 +23,6 @@ ALLOWED = {
 }
 
 
-def from_columns(
-    batch: pa.RecordBatch, columns: Sequence[str], schema: TableSchema, *, path: str
-) -> Block:
-    """Return a block from typed columns; timestamps are converted to wall time.
-
-    Raises:
-        DataError: a column has a type that cannot be converted; names it.
-    """
-    bad, zones = BadRows(), Counter[str]()
-    wanted = schema.numbers | schema.texts
-    raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in wanted}
-    plain = {name: decoded(column) for name, column in raw.items()}
-    arrays = {}
-    for name, column in plain.items():
-        known = schema.by_name.get(name)
-        is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
-        if is_time and isinstance(known, Timestamp):
-            arrays[name] = wall_times(column, known)
-            if getattr(column.type, "tz", None):
-                zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
-        else:
-            arrays[name] = _converted(column, name, bad, schema, path=path)
-    numbers = np.arange(batch.num_rows)
-    return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)
-
-
 def decoded(column: pa.Array) -> pa.Array:
     """Return a column decoded from a dictionary, an extension type or UUID bytes."""
     if isinstance(column, pa.ExtensionArray):
@@ -63,10 +35,26 @@ def decoded(column: pa.Array) -> pa.Array:
     return column
 
 
-def _converted(
-    column: pa.Array, name: str, bad: BadRows, schema: TableSchema, *, path: str
+def converted(
+    column: pa.Array,
+    name: str,
+    bad: BadRows,
+    schema: TableSchema,
+    *,
+    zones: Counter[str],
+    path: str,
 ) -> pa.Array:
+    """Return a column of a typed file with the type of CSV files; timestamps are wall time.
+
+    Raises:
+        DataError: the type cannot be converted; names the column.
+    """
     known = schema.by_name.get(name)
+    is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+    if is_time and isinstance(known, Timestamp):
+        if getattr(column.type, "tz", None):
+            zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
+        return wall_times(column, known)
     is_list = known.is_list if known else isinstance(schema.label, Multilabel)
     if is_list and is_list_type(column.type):
         return column.cast(pa.list_(column.type.value_type))

@@ -31,30 +31,66 @@ HEADER = "repeated header"  # the column of a row that repeats the file's first 
 REPEATED = "repeated picture"  # of a row that repeats another one with the same picture
 
 
+@dataclass(frozen=True)
+class Raw:
+    """Records of a file as they were read.
+
+    Attributes:
+        table: the columns that the schema has, without the ragged records.
+        numbers: the position of each row of the table among the records, from 0.
+        ragged: position, reason and text of each record with too few or too many fields.
+        header: of a CSV file, its names of the columns by those of the schema.
+        hashes: of each row, if they decide the split.
+    """
+
+    table: pa.Table
+    numbers: NDArray[np.int64]
+    ragged: Sequence[tuple[int, str, str]] = ()
+    header: Mapping[str, str] = field(default_factory=dict)
+    hashes: pa.Array | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """The number of records, ragged ones included."""
+        return len(self.numbers) + len(self.ragged)
+
+    def part(self, start: int, stop: int) -> "Raw":
+        """Return some of the records."""
+        first, last = np.searchsorted(self.numbers, (start, stop)).tolist()
+        return replace(
+            self,
+            table=self.table.slice(first, last - first).combine_chunks(),
+            numbers=self.numbers[first:last] - start,
+            hashes=None if self.hashes is None else self.hashes[first:last],
+            ragged=[(n - start, why, text) for n, why, text in self.ragged if start <= n < stop],
+        )
+
+
 @dataclass
 class Block:
     """A block of rows with typed columns.
 
     Attributes:
         table: the rows, without the ragged ones.
-        raw: the same rows as they were read.
+        records: the same rows as they were read, and the ragged ones.
         bad: the rows with bad values.
-        numbers: the position in the block of each row of the table, from 0.
-        ragged: position, reason and text of each record with too few or too many fields.
         zones: how many times were converted to wall time, by `COLUMN ZONE` as they named it.
     """
 
     table: pa.Table
-    raw: pa.Table
+    records: Raw
     bad: BadRows
-    numbers: NDArray[np.int64]
-    ragged: list[tuple[int, str, str]]
-    zones: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str]
 
     @property
     def num_rows(self) -> int:
         """The number of records, bad and ragged ones included."""
-        return len(self.numbers) + len(self.ragged)
+        return self.records.num_rows
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The position in the block of each row of the table, from 0."""
+        return self.records.numbers
 
     @property
     def is_good(self) -> NDArray[np.bool_]:
@@ -71,68 +107,36 @@ class Block:
         """
         entries: list[Json] = [
             {"row": first_row + number + 1, "column": "", "reason": reason, "record": text}
-            for number, reason, text in self.ragged
+            for number, reason, text in self.records.ragged
         ]
         for row, (column, reason) in self.bad.reasons.items():
             if column not in (HEADER, REPEATED):
                 number = first_row + int(self.numbers[row]) + 1
-                raw = self.raw.slice(row, 1)
+                raw = self.records.table.slice(row, 1)
                 record = {name: _as_read(raw[name].combine_chunks()) for name in raw.column_names}
                 entry = {"row": number, "column": column, "reason": reason, "record": record}
                 entries.append(entry)
         return sorted(entries, key=itemgetter("row"))
 
-    def part(self, start: int, stop: int) -> "Block":
-        """Return some of the block's records; the first ones have the counts of the block."""
-        first, last = np.searchsorted(self.numbers, (start, stop)).tolist()
-        reasons = {r - first: why for r, why in self.bad.reasons.items() if first <= r < last}
-        return replace(
-            self,
-            table=self.table.slice(first, last - first).combine_chunks(),
-            raw=self.raw.slice(first, last - first),
-            bad=BadRows(reasons),
-            numbers=self.numbers[first:last] - start,
-            ragged=[(n - start, why, text) for n, why, text in self.ragged if start <= n < stop],
-            zones=Counter() if start else self.zones,
-        )
 
-
-def read_csv_block(
-    block: bytes,
+def read_csv(
+    content: bytes,
     columns: Sequence[str],
     schema: TableSchema,
     *,
     separator: str = ",",
     header: Sequence[str] = (),
-) -> Block:
-    """Parse whole CSV records: fast if every value has its column's type, else value by value.
-
-    A row that repeats the file's `header`, as in joined files, is bad in the column HEADER.
-    """
-    bad = BadRows()
+) -> Raw:
+    """Read whole CSV records: numbers if every value has its column's type, else texts."""
     types = _types(schema)
     try:
-        raw, ragged = _parse(block, columns, types, schema, separator)
+        table, ragged = parse_csv(content, columns, types, separator, schema.missing)
     except pa.ArrowInvalid:
         texts = dict.fromkeys(types, pa.binary())
-        raw, ragged = _parse(block, columns, texts, schema, separator)
-    repeated = _repeated(raw, dict(zip(columns, header, strict=False)))
-    bad.add(repeated, HEADER, lambda _: "is the header again")
-    table = pa.table(
-        {n: parse_column(raw[n].combine_chunks(), n, bad, schema) for n in raw.column_names}
-    )
+        table, ragged = parse_csv(content, columns, texts, separator, schema.missing)
     skipped = [number for number, _, _ in ragged]
     numbers = np.delete(np.arange(len(table) + len(ragged)), skipped)
-    return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
-
-
-def raw_columns(
-    block: bytes, columns: Sequence[str], schema: TableSchema, *, separator: str = ","
-) -> dict[str, pa.Array]:
-    """Return all columns of whole CSV records as binary texts, without the ragged records."""
-    types = dict.fromkeys(columns, pa.binary())
-    table, _ = _parse(block, columns, types, replace(schema, missing=()), separator)
-    return {name: table[name].combine_chunks() for name in columns}
+    return Raw(table, numbers, ragged, dict(zip(columns, header, strict=False)))
 
 
 def _as_read(column: pa.Array) -> Any:
@@ -166,26 +170,28 @@ def _types(schema: TableSchema) -> dict[str, pa.DataType]:
     }
 
 
-def _repeated(raw: pa.Table, header: Mapping[str, str]) -> NDArray[np.bool_]:
+def is_header(raw: Raw) -> NDArray[np.bool_]:
     """Return whether each row has the name of each column as its value; numbers are no names."""
-    if not header or any(pa.types.is_floating(kind) for kind in raw.schema.types):
-        return np.zeros(raw.num_rows, bool)
-    is_name = np.ones(raw.num_rows, bool)
-    for name in raw.column_names:
-        names = pa.array([header[name], f" {header[name]}"]).cast(raw[name].type)
-        is_name &= pc.is_in(raw[name], names).to_numpy()
+    header, table = raw.header, raw.table
+    if not header or any(pa.types.is_floating(kind) for kind in table.schema.types):
+        return np.zeros(table.num_rows, bool)
+    is_name = np.ones(table.num_rows, bool)
+    for name in header.keys() & {*table.column_names}:
+        names = pa.array([header[name], f" {header[name]}"]).cast(table[name].type)
+        is_name &= pc.is_in(table[name], names).to_numpy()
         if not is_name.any():
             break
     return is_name
 
 
-def _parse(
-    block: bytes,
+def parse_csv(
+    content: bytes,
     columns: Sequence[str],
-    types: dict[str, pa.DataType],
-    schema: TableSchema,
+    types: Mapping[str, pa.DataType],
     separator: str,
+    missing: Sequence[str] = (),
 ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+    """Return the columns of whole CSV records that have types, and the ragged records."""
     ragged: list[tuple[int, str, str]] = []
 
     def skip(row: Any) -> str:
@@ -195,9 +201,9 @@ def _parse(
 
     wanted = [name for name in columns if name in types]
     table = arrow_csv.read_csv(
-        pa.BufferReader(block),
+        pa.BufferReader(content),
         read_options=arrow_csv.ReadOptions(
-            use_threads=False, column_names=list(columns), block_size=max(len(block), 1)
+            use_threads=False, column_names=list(columns), block_size=max(len(content), 1)
         ),
         parse_options=arrow_csv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
@@ -205,7 +211,7 @@ def _parse(
         convert_options=arrow_csv.ConvertOptions(
             column_types=types,
             include_columns=wanted,
-            null_values=["", *schema.missing],
+            null_values=["", *missing],
             strings_can_be_null=True,
         ),
     )

@@ -1,16 +1,17 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.columns import WHOLE_ROW, hashed_names
-from components.prepare_examples.tables.parquet_columns import from_columns
+from components.prepare_examples.tables.parquet_columns import converted, decoded
 from components.prepare_examples.tables.pictures import Pictures, load_pictures, rows_at_once
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_files import count_records, record_blocks
@@ -19,10 +20,13 @@ from components.prepare_examples.tables.reading.kinds import PARQUET, damaged, g
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 from components.prepare_examples.tables.rows import (
+    HEADER,
     Block,
+    Raw,
+    is_header,
     parse_column,
-    raw_columns,
-    read_csv_block,
+    parse_csv,
+    read_csv,
 )
 from components.prepare_examples.tables.table_schema import INT, TableSchema, kind_of
 from components.prepare_examples.tables.values.labels import parse_label
@@ -48,120 +52,121 @@ def blocks(
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
     row, left = segment.first_row, segment.max_rows
-    read = _typed_blocks if segment.file.kind in (PARQUET, JSON) else _csv_blocks
-    raw_blocks = read(segment, schema, is_hashed)
+    read = _typed_records if segment.file.kind in (PARQUET, JSON) else _csv_records
+    records = read(segment, schema, is_hashed)
     if pictures is not None:
         most = rows_at_once(schema)
-        raw_blocks = (
-            block.part(start, start + most)
-            for block in raw_blocks
-            for start in range(0, max(block.num_rows, 1), most)
+        records = (
+            raw.part(start, start + most)
+            for raw in records
+            for start in range(0, max(raw.num_rows, 1), most)
         )
     while True:
         try:
-            block = next(raw_blocks, None)
-            if block is None:
+            raw = next(records, None)
+            if raw is None:
                 return
-            if 0 <= left < block.num_rows:
-                block = block.part(0, left)
-            cleaned = clean(_completed(block, segment, schema), schema)
+            if 0 <= left < raw.num_rows:
+                raw = raw.part(0, left)
+            block = _to_block(raw, segment, schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{segment.file.path}, from row {row + 1} on, cannot be read: {error}"
             ) from error
-        yield row, cleaned if pictures is None else load_pictures(cleaned, schema, pictures)
-        row += block.num_rows
-        left = max(left - block.num_rows, 0) if left >= 0 else left
+        yield row, block if pictures is None else load_pictures(block, schema, pictures)
+        row += raw.num_rows
+        left = max(left - raw.num_rows, 0) if left >= 0 else left
         if left == 0:
             return
 
 
-def _csv_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
+def _csv_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Raw]:
+    file, row = segment.file, segment.first_row
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
-    row, separator = segment.first_row, segment.file.separator
-    own, names = (
-        names[: segment.file.num_own] for names in (segment.file.columns, segment.file.names)
-    )
+    own, names = file.columns[: file.num_own], file.names[: file.num_own]
     try:
-        with open_records(segment.file.path, segment.file.kind, segment.start) as file:
-            contents = record_blocks(file, num_bytes, name=segment.file.path, num_columns=len(own))
-            for content in contents:
-                block = read_csv_block(*(content, own, schema), separator=separator, header=names)
-                counted, parsed = count_records(content), block.num_rows
-                if counted != parsed:
+        with open_records(file.path, file.kind, segment.start) as opened:
+            for content in record_blocks(opened, num_bytes, name=file.path, num_columns=len(own)):
+                raw = read_csv(content, own, schema, separator=file.separator, header=names)
+                counted = count_records(content)
+                if counted != raw.num_rows:
                     raise DataError(
-                        f"{segment.file.path}, from row {row + 1} on: {counted} records by their"
-                        f" newlines, but {parsed} as parsed; check these rows for quotes within"
-                        " fields and for carriage returns"
+                        f"{file.path}, from row {row + 1} on: {counted} records by their newlines,"
+                        f" but {raw.num_rows} as parsed; check these rows for quotes within fields"
+                        " and for carriage returns"
                     )
-                row += block.num_rows
+                row += counted
                 if is_hashed:
-                    raw = raw_columns(content, names, schema, separator=separator)
-                    block = _with_hashes(block, raw, segment)
-                yield block
+                    texts = dict.fromkeys(names, pa.binary())
+                    table, _ = parse_csv(content, names, texts, file.separator)
+                    raw = _with_hashes(raw, table, segment)
+                yield raw
     except gzip_errors() as error:
-        raise damaged(segment.file.path, error) from error
+        raise damaged(file.path, error) from error
 
 
-def _typed_blocks(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Block]:
+def _typed_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Raw]:
     if segment.file.kind == JSON:
         batches = json_batches(segment.file.path)
     else:
         batches = parquet_batches(segment.file.path, range(segment.start, segment.stop))
+    wanted = schema.numbers | schema.texts
     for batch in batches:
-        own = segment.file.columns[: batch.num_columns]
-        block = from_columns(batch, own, schema, path=segment.file.path)
-        raw = dict(zip(batch.schema.names, batch.columns, strict=True))
-        yield _with_hashes(block, raw, segment) if is_hashed else block
+        own = zip(segment.file.columns[: batch.num_columns], batch.columns, strict=True)
+        columns = {name: decoded(column) for name, column in own if name in wanted}
+        raw = Raw(pa.table(columns), np.arange(batch.num_rows))
+        if is_hashed:
+            raw = _with_hashes(raw, pa.Table.from_batches([batch]), segment)
+        yield raw
 
 
-def _with_hashes(block: Block, raw: Mapping[str, pa.Array], segment: Segment) -> Block:
-    values = {**raw, **_folder_columns(segment.file.names, segment, block)}
-    hashes = hash_raw_rows(values, hashed_names(segment.file.names))
-    return replace(block, table=block.table.append_column(WHOLE_ROW, hashes))
+def _with_hashes(raw: Raw, table: pa.Table, segment: Segment) -> Raw:
+    names = segment.file.names
+    values = {name: table[name].combine_chunks() for name in table.column_names}
+    values |= _folder_columns(names, segment, raw)
+    return replace(raw, hashes=hash_raw_rows(values, hashed_names(names)))
 
 
-def _folder_columns(names: Sequence[str], segment: Segment, block: Block) -> dict[str, pa.Array]:
+def _folder_columns(names: Sequence[str], segment: Segment, raw: Raw) -> dict[str, pa.Array]:
     """Return the columns of a file's folders, which are the last ones, by some names."""
     values = zip(names[segment.file.num_own :], segment.file.folder_values, strict=True)
-    return {name: pa.array([value] * block.table.num_rows, pa.binary()) for name, value in values}
+    return {name: pa.array([value] * len(raw.numbers), pa.binary()) for name, value in values}
 
 
-def _completed(block: Block, segment: Segment, schema: TableSchema) -> Block:
-    """Return a block with the columns of its folders, and, empty, the columns of other files."""
-    values = _folder_columns(segment.file.columns, segment, block)
-    nothing = pa.nulls(block.table.num_rows, pa.binary())
-    table, raw = block.table, block.raw
-    for name in sorted((schema.numbers | schema.texts) - set(table.column_names)):
-        if name not in segment.file.columns and name not in schema.by_name:
-            continue
-        texts = values.get(name, nothing)
-        table = table.append_column(name, parse_column(texts, name, block.bad, schema))
-        raw = raw.append_column(name, texts.cast(pa.string()))
-    return replace(block, table=table, raw=raw)
+def _to_block(raw: Raw, segment: Segment, schema: TableSchema) -> Block:
+    """Return records with their columns' final types; impossible values make a row bad.
 
-
-def clean(block: Block, schema: TableSchema) -> Block:
-    """Return the block with its columns' final types; impossible values are added to `bad`.
-
-    Parts of times are computed from the time.
+    Columns of folders are added, and, empty, the columns of other files. Parts of times are
+    computed from the time.
     """
-    zones, columns = Counter(block.zones), {}
-    label = schema.label.name
-    for name in block.table.column_names:
-        column = block.table[name].combine_chunks()
-        known = schema.by_name.get(name)
-        if known is not None:
-            column = _cleaned(column, known, block.bad, zones)
-        elif name == label:
-            column = parse_label(column, schema, block.bad)
-        columns[name] = column
+    bad, zones, file = BadRows(), Counter[str](), segment.file
+    bad.add(is_header(raw), HEADER, lambda _: "is the header again")
+    texts, table = _folder_columns(file.columns, segment, raw), raw.table
+    own = {*table.column_names}
+    for name in sorted((schema.numbers | schema.texts) - own):
+        if name in file.columns or name in schema.by_name:
+            empty = pa.nulls(len(raw.numbers), pa.binary())
+            table = table.append_column(name, texts.get(name, empty))
+    columns = {}
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if raw.header or name not in own:
+            columns[name] = parse_column(column, name, bad, schema)
+        else:
+            columns[name] = converted(column, name, bad, schema, zones=zones, path=file.path)
+    for name, column in columns.items():
+        if known := schema.by_name.get(name):
+            columns[name] = _cleaned(column, known, bad, zones)
+        elif name == schema.label.name:
+            columns[name] = parse_label(column, schema, bad)
     for part in schema.parts:
         [time] = [time for time in schema.times if time.name == part.of]
         columns[part.name] = part_of(_without_impossible(columns[time.name], time), part.part)
     for name in schema.never_missing:
-        block.bad.add(columns[name].is_null(), name, lambda _: "is missing")
-    return replace(block, table=pa.table(columns), zones=zones)
+        bad.add(columns[name].is_null(), name, lambda _: "is missing")
+    if raw.hashes is not None:
+        columns[WHOLE_ROW] = raw.hashes
+    return Block(pa.table(columns), replace(raw, table=table), bad, zones)
 
 
 def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]) -> pa.Array:

@@ -103,7 +103,7 @@ def _count(block: Block, tally: Tally, options: TableOptions) -> None:
         return
     is_counted = block.is_good
     is_counted[[row for row, why in block.bad.reasons.items() if why[0] == label.name]] = True
-    good, missing = _rows(block.raw, is_counted), options.schema.markers(label.name)
+    good, missing = _rows(block.records.table, is_counted), options.schema.markers(label.name)
     for entry in good[label.name].value_counts().to_pylist():
         text = spelled(str(plain_value(entry["values"])), label.spellings)
         text = binary_text(text, label.positive)

@@ -194,7 +194,7 @@ def _csv_tables(file: TableFile, contents: Contents) -> Iterator[pa.Table]:
                 raise DataError(f"{what}; {remedy(file.path, where)}")
         ragged = [
             f"row {first + number + 1:,}, {text[:MOST_SHOWN]!r}, with {reason}"
-            for number, reason, text in block.ragged
+            for number, reason, text in block.records.ragged
         ]
         if len(ragged) > block.num_rows / 2:
             what = f"{file.path}: most rows have another number of fields"
@@ -202,5 +202,5 @@ def _csv_tables(file: TableFile, contents: Contents) -> Iterator[pa.Table]:
         contents.num_headers += len(block.bad.reasons)
         contents.ragged += [f"{file.path}, " * (contents.num_files > 1) + text for text in ragged]
         contents.rows += (first + block.numbers[block.is_good]).tolist()
-        texts = {name: block.raw[name].cast(pa.string()) for name in file.names}
+        texts = {name: block.records.table[name].cast(pa.string()) for name in file.names}
         yield pa.table(texts).filter(pa.array(block.is_good))
