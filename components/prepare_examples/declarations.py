@@ -4,12 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from trainer.workloads import Table, Workload, WorkloadError, load_workload
+from trainer.workloads import Workload, WorkloadError, load_workload
 from trainer.workloads.declarations.sources import Source
-from trainer.workloads.image_folder import ImageFolder
-
-# Kinds of data.
-TABLE, IMAGES, IMAGE_FOLDER, RECORDS = "table", "images", "image_folder", "records"
 
 
 def declared(reference: str) -> Workload:
@@ -22,20 +18,6 @@ def declared(reference: str) -> Workload:
         return load_workload(reference)
     except WorkloadError as error:
         raise DataError(str(error)) from error
-
-
-def kind_of(workload: Workload) -> str:
-    """Return the kind of a workload's data; DataError if it declares none."""
-    if workload.source is not None and workload.source.format is not None:
-        return IMAGES
-    if isinstance(workload, Table):
-        return TABLE
-    return IMAGE_FOLDER if isinstance(workload, ImageFolder) else RECORDS
-
-
-def is_table(reference: str) -> bool:
-    """Return whether a reference's workload has a table."""
-    return kind_of(declared(reference)) == TABLE
 
 
 def load_rule(reference: str) -> Callable[..., Any]:

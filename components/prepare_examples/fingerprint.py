@@ -12,7 +12,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.declarations import declared, is_table, source_of
+from components.prepare_examples.declarations import declared, source_of
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
@@ -27,6 +27,7 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import statistics_file
 from components.prepare_examples.tables.reading.bigquery import table_modified
 from trainer import paths
+from trainer.workloads import Table
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +114,8 @@ def check_unchanged(
 
 
 def _raw_facts(workload: str, folder: str | Path, options: PrepareOptions) -> Facts:
-    if options.source == "bigquery" and is_table(workload):
-        return [table_modified(declared(workload), options.project)]
+    if options.source == "bigquery" and isinstance(table := declared(workload), Table):
+        return [table_modified(table, options.project)]
     if options.files:
         return _file_facts(options.files, folder)
     source = source_of(workload)

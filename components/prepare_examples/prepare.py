@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from components.prepare_examples import declarations
 from components.prepare_examples.beam.runner_flags import checked_flags
+from components.prepare_examples.declarations import declared
 from components.prepare_examples.errors import DataError, Refuse, Write, fail
 from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import step as image_step
@@ -20,14 +20,7 @@ from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
 from components.shared.text.json_object import read_object
 from trainer import Json
-from trainer.workloads import Workload
-
-PLANS: dict[str, Callable[[Workload, Path, PrepareOptions], Write]] = {
-    declarations.TABLE: table_step.plan,
-    declarations.IMAGES: image_step.plan_files,
-    declarations.IMAGE_FOLDER: image_step.plan_folder,
-    declarations.RECORDS: record_step.plan,
-}
+from trainer.workloads import ImageFolder, Table, Workload
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +52,9 @@ def prepare(
     output = publish.local_path(output_dir)
     publish.check_replaceable(output)
     checked = _checked(options, output)
-    declaration = declarations.declared(workload)
+    declaration = declared(workload)
     cache = publish.local_path(data_folder(workload, data_dir))
-    write = PLANS[declarations.kind_of(declaration)](declaration, cache, checked)
+    write = plan_of(declaration)(declaration, cache, checked)
     with publish.published(output) as folder:
         write(folder, refuse)
     manifest = read_manifest(output)
@@ -78,6 +71,15 @@ def prepare(
     return manifest
 
 
+def plan_of(workload: Workload) -> Callable[[Workload, Path, PrepareOptions], Write]:
+    """Return the function that plans the kind of data that a workload declares."""
+    if workload.source is not None and workload.source.format is not None:
+        return image_step.plan_files
+    if isinstance(workload, Table):
+        return table_step.plan
+    return image_step.plan_folder if isinstance(workload, ImageFolder) else record_step.plan
+
+
 def explain_query(workload: str, options: PrepareOptions) -> str:
     """Return the query to BigQuery of a run, without running it: that costs money."""
     if options.source != "bigquery":
@@ -86,7 +88,7 @@ def explain_query(workload: str, options: PrepareOptions) -> str:
             " check says what a run would refuse"
         )
     resolved = resolve(options, run_moment(options))
-    return table_step.explain_query(declarations.declared(workload), resolved)
+    return table_step.explain_query(declared(workload), resolved)
 
 
 def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:

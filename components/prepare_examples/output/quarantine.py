@@ -115,11 +115,6 @@ def _listed(worst: Json, counts: Json) -> str:
     return "; ".join(f"{_shown(name)} {counts[name]:,} ({rows})" for name, rows in worst.items())
 
 
-def _worst(entry: Json, folder: Path, explained: Callable[[Json], str]) -> dict[str, str]:
-    files = [folder / file["file"] for file in entry["files"]]
-    return _first_rows(files, dict(ranked(entry["by_column"])[:NUM_COLUMNS]), explained)
-
-
 def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the number of rows of each column, the largest first."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -129,23 +124,22 @@ def _shown(column: str) -> str:
     return column or "number of fields"
 
 
-def _first_rows(
-    files: list[Path], counts: dict[str, int], explained: Callable[[Json], str]
-) -> dict[str, str]:
-    """Return the first rows of each column as a text: file, row and reason, with the value."""
+def _worst(entry: Json, folder: Path, explained: Callable[[Json], str]) -> dict[str, str]:
+    """Return the first rows of the worst columns as texts: file, row, and reason with the value."""
+    counts = dict(ranked(entry["by_column"])[:NUM_COLUMNS])
     first: dict[str, list[str]] = {name: [] for name in counts}
     named: dict[str, str] = {}
     num_left = sum(min(count, NUM_ROWS) for count in counts.values())
-    for file in files:
-        with file.open(encoding="utf-8") as lines:
+    for file in entry["files"]:
+        with (folder / file["file"]).open(encoding="utf-8") as lines:
             for line in lines:
-                entry = json.loads(line)
-                rows = first.get(entry["column"])
+                row = json.loads(line)
+                column, rows = row["column"], first.get(row["column"])
                 if rows is not None and len(rows) < NUM_ROWS:
-                    path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
-                    named[entry["column"]] = entry["file"]
-                    row_text = f"row {entry['row']}:" if "row" in entry else ""
-                    reason = entry["reason"] if rows else explained(entry)
+                    path = "" if named.get(column) == row["file"] else row["file"]
+                    named[column] = row["file"]
+                    row_text = f"row {row['row']}:" if "row" in row else ""
+                    reason = row["reason"] if rows else explained(row)
                     rows.append(" ".join(filter(None, [path, row_text, reason])))
                     num_left -= 1
                 if not num_left:

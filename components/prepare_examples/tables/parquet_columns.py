@@ -62,8 +62,7 @@ def converted(
         column = column.cast(pa.string())
     if _is_text(column.type):
         return parse_column(column.cast(pa.binary()), name, bad, schema)
-    tests = ("is_integer", "is_floating", "is_decimal", "is_null")
-    if not is_list and any(getattr(pa.types, test)(column.type) for test in tests):
+    if not is_list and (is_number_type(column.type) or pa.types.is_null(column.type)):
         is_unix = isinstance(known, Timestamp) and known.format in ("", *UNIX_UNITS)
         if name in schema.texts and not is_unix:
             return parse_column(column.cast(pa.string()), name, bad, schema)
@@ -75,6 +74,12 @@ def converted(
         f"{path}: the column {name!r} has the type {column.type}; allowed are"
         f" {ALLOWED['list' if is_list else kind]}"
     )
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Return whether a type is of numbers."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def is_list_type(kind: pa.DataType) -> bool:

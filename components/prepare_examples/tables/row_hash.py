@@ -22,6 +22,7 @@ from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.parquet_columns import (
     decoded,
     is_list_type,
+    is_number_type,
     to_doubles,
 )
 from components.prepare_examples.tables.rows import utf8_or_null
@@ -56,7 +57,6 @@ _TIME = rf"^(?:{'|'.join(_DAYS)}){_CLOCK}$"
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _CYCLES = {"year": 100, "hour": 12}
 _SEPARATORS = b" \t\r\n,;|[]()\"'"
-_NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _UTC = Timestamp("")
 
 
@@ -81,7 +81,7 @@ def _hash_values(column: pa.Array) -> Hashes:
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _hash_seconds(wall_times(column, _UTC).cast(pa.int64()))
-    if any(test(kind) for test in _NUMBER_TYPES):
+    if is_number_type(kind):
         return _hash_numbers(to_doubles(column))
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return _hash_texts(column.cast(pa.string()))
