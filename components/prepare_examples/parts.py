@@ -222,12 +222,17 @@ def finish(results: Iterable[PartResult]) -> Json:
     tally = Tally()
     for part in parts:
         tally.add(part.tally)
+    shards = _in_order(entry for part in parts for entry in part.shards)
     return {
-        "shards": _in_order(entry for part in parts for entry in part.shards),
+        "shards": shards,
         "quarantine": _in_order(entry for part in parts for entry in part.quarantine),
         "tally": vars(tally),
         "statistics": {
-            split: _summaries(split, [part.statistics[split] for part in parts]) for split in SPLITS
+            split: {
+                "num_examples": sum(s["num_examples"] for s in shards if s["split"] == split),
+                "features": _summaries(split, [part.statistics[split] for part in parts]),
+            }
+            for split in SPLITS
         },
     }
 

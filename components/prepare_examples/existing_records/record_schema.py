@@ -47,13 +47,8 @@ class RecordSchema:
     features: tuple[RecordFeature, ...]
     label: Label
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the features that have statistics."""
-        return tuple(feature.name for feature in self.features if feature.is_counted)
-
     def new_statistics(self) -> dict[str, Statistic]:
-        """Return empty statistics of these features."""
+        """Return empty statistics of the features that have any."""
         return {
             feature.name: new_statistic(
                 KINDS[feature.dtype],

@@ -196,8 +196,7 @@ def _describe(
         splits=result["splits"],
         **facts,
     )
-    statistics = {"workload": workload.name, "splits": result["statistics"]}
-    finish_dataset(manifest, statistics, folder, settings=options, refuse=refuse)
+    finish_dataset(manifest, result["statistics"], folder, settings=options, refuse=refuse)
 
 
 def read_images(workload: Workload, root: Path, options: PrepareOptions) -> ImageFolder:

@@ -1,7 +1,7 @@
 """The manifest of a dataset and the files beside it, the same for every kind of raw data."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -96,26 +96,9 @@ def rule_words(manifest: Json) -> str:
     return ". ".join([f"Split {manifest['split_rule']}", *split_notes(manifest)])
 
 
-def statistics_of(
-    features: Mapping[str, Json], splits: Json, *, workload: str, names: Iterable[str]
-) -> Json:
-    """Return the content of statistics.json: each split's features with these names."""
-    names = tuple(names)
-    return {
-        "workload": workload,
-        "splits": {
-            split: {
-                "num_examples": splits[split]["num_examples"],
-                "features": {name: columns[name] for name in names},
-            }
-            for split, columns in features.items()
-        },
-    }
-
-
 def finish_dataset(
     manifest: Manifest,
-    statistics: Json,
+    splits: Json,
     folder: Path,
     *,
     settings: PrepareOptions,
@@ -123,8 +106,9 @@ def finish_dataset(
 ) -> None:
     """Refuse anomalies that block, and write all files that describe the examples.
 
-    The manifest is the last one.
+    `splits` has the statistics of each. The manifest is the last file.
     """
+    statistics = {"workload": manifest.workload, "splits": splits}
     path = local_path(settings.schema) if settings.schema else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
     problems = schema.find_anomalies(statistics, expected, is_inferred=path is None)

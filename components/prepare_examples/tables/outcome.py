@@ -15,7 +15,6 @@ from components.prepare_examples.output.manifest import (
     Manifest,
     finish_dataset,
     splits_of_entries,
-    statistics_of,
 )
 from components.prepare_examples.parts import PartOptions, row_counts
 from components.prepare_examples.settings.options import PrepareOptions
@@ -47,6 +46,12 @@ class Outcome:
     def splits(self) -> Json:
         """The manifest's entries of the splits."""
         return splits_of_entries(self.result["shards"])
+
+    @property
+    def labels(self) -> dict[str, Json]:
+        """The statistics of the label in each split."""
+        name, statistics = self.options.schema.label.name, self.result["statistics"]
+        return {split: part["features"][name] for split, part in statistics.items()}
 
     @property
     def num_bad(self) -> int:
@@ -89,8 +94,7 @@ class Outcome:
 
     def check_label(self) -> None:
         """Check that the label has several values, and that the train split has each class."""
-        label, statistics = self.options.schema.label, self.result["statistics"]
-        by_split = {split: features[label.name] for split, features in statistics.items()}
+        label, by_split = self.options.schema.label, self.labels
         train = by_split["train"]
         if isinstance(label, Multilabel) and not train["num_unique"]:
             reason = f"no row of the train split has a label in {label.name}"
@@ -143,8 +147,8 @@ class Outcome:
         if not isinstance(label, Binary | Classes):
             return {}
         classes = {
-            split: {value for value, _ in features[label.name]["top_values"]}
-            for split, features in self.result["statistics"].items()
+            split: {value for value, _ in feature["top_values"]}
+            for split, feature in self.labels.items()
         }
         absent = {split: classes["train"] - present for split, present in classes.items()}
         return {split: sorted(values) for split, values in absent.items() if values}
@@ -165,9 +169,7 @@ class Outcome:
             splits=self.splits,
             **facts,
         )
-        statistics = statistics_of(
-            self.result["statistics"], self.splits, workload=schema.workload, names=schema.names
-        )
+        statistics = self.result["statistics"]
         finish_dataset(
             manifest, statistics, self.folder, settings=self.settings, refuse=self.refuse
         )

@@ -131,14 +131,8 @@ class TableSchema:
         """The names of the stored columns."""
         return tuple(column.name for column in self.stored)
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the features that have statistics, the label last."""
-        counted = (column.name for column in self.stored if not isinstance(column, Image))
-        return (*counted, self.label.name)
-
     def new_statistics(self) -> "dict[str, Statistic]":
-        """Return empty statistics of these features."""
+        """Return empty statistics of the features and, last, of the label."""
         # The light step that computes the fingerprint imports this module: pyarrow takes 0.1 s.
         from components.prepare_examples.statistics.states import new_statistic
 

@@ -2,15 +2,12 @@ import struct
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.raw_files import open_idx, splits_of
-from components.prepare_examples.images.shards import finish
 from components.prepare_examples.output import publish
-from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
 from trainer import paths
 from trainer.workloads.data_sets import MNIST
@@ -114,33 +111,6 @@ def test_no_shard_is_empty_and_no_split_without_one():
     assert [shard.file for shard in shards] == ["test-00000-of-00001.tfrecord.gz"]
     with pytest.raises(DataError, match="number of eval shards is 0"):
         plan_shards(MNIST_SPLITS, {"eval": 0})
-
-
-def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
-    def entry(index):
-        statistics = ImageStatistics(num_channels=1)
-        images = np.full((5, 1, 4), 100 * index, np.uint8)
-        statistics.add((images, np.arange(5, dtype=np.uint8)))
-        return {
-            "split": "train",
-            "file": f"train-{index}",
-            "num_examples": 5,
-            "sha256": "x",
-            "crc32c": "y",
-            "statistics": statistics,
-            "bad": [],
-            "digest": 0,
-        }
-
-    result = finish([entry(1), entry(0)], output_dir=str(tmp_path))
-    assert result["splits"]["train"]["num_examples"] == 10
-    shards = result["splits"]["train"]["shards"]
-    assert [shard["file"] for shard in shards] == ["train-0", "train-1"]
-    assert result["splits"]["test"] == {"num_examples": 0, "shards": []}
-    train = result["statistics"]["train"]
-    assert train["num_examples"] == 10
-    assert train["pixels"] == {"mean": [50.0], "std": [50.0]}
-    assert train["features"]["label"]["top_values"] == [[label, 2] for label in range(5)]
 
 
 def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):

@@ -182,7 +182,8 @@ def test_results_merge_in_any_order():
     def part(file):
         statistics = {split: {} for split in ("train", "eval", "test")}
         tally = Tally(read=1, quarantined=Counter(fare=1))
-        return PartResult([{"file": file}], [], statistics, tally)
+        shard = {"file": file, "split": "train", "num_examples": 1}
+        return PartResult([shard], [], statistics, tally)
 
     merged = finish([part("b"), part("a")])
     assert [shard["file"] for shard in merged["shards"]] == ["a", "b"]
