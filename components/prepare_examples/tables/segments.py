@@ -141,15 +141,15 @@ def _to_block(raw: Raw, segment: Segment, schema: TableSchema) -> Block:
     """
     bad, zones, file = BadRows(), Counter[str](), segment.file
     bad.add(is_header(raw), HEADER, lambda _: "is the header again")
-    texts, table = _folder_columns(file.columns, segment, raw), raw.table
-    own = {*table.column_names}
-    for name in sorted((schema.numbers | schema.texts) - own):
+    texts = _folder_columns(file.columns, segment, raw)
+    empty = pa.nulls(len(raw.numbers), pa.binary())
+    own = raw.table.column_names
+    read = {name: raw.table[name].combine_chunks() for name in own}
+    for name in sorted((schema.numbers | schema.texts) - read.keys()):
         if name in file.columns or name in schema.by_name:
-            empty = pa.nulls(len(raw.numbers), pa.binary())
-            table = table.append_column(name, texts.get(name, empty))
+            read[name] = texts.get(name, empty)
     columns = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
+    for name, column in read.items():
         if raw.header or name not in own:
             columns[name] = parse_column(column, name, bad, schema)
         else:
@@ -166,7 +166,7 @@ def _to_block(raw: Raw, segment: Segment, schema: TableSchema) -> Block:
         bad.add(columns[name].is_null(), name, lambda _: "is missing")
     if raw.hashes is not None:
         columns[WHOLE_ROW] = raw.hashes
-    return Block(pa.table(columns), replace(raw, table=table), bad, zones)
+    return Block(pa.table(columns), replace(raw, table=pa.table(read)), bad, zones)
 
 
 def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]) -> pa.Array:
