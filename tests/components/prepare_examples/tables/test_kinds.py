@@ -228,6 +228,15 @@ def test_columns_of_folders_are_columns(tmp_path, same):
     same(tmp_path / "lake", rows=rows, more='ignored=["part"],')
 
 
+def test_the_columns_of_folders_may_be_the_only_ones_that_are_read(tmp_path, run):
+    for town in ("oak", "elm"):
+        (tmp_path / f"lake/town={town}/age=4").mkdir(parents=True)
+        rows = pa.table({"id": [f"{town} {number}" for number in range(60)]})
+        parquet.write_table(rows, tmp_path / f"lake/town={town}/age=4/part-0.parquet")
+    table = 'Table([Number("age")], label=Classes("town"), ignored=["id"])'
+    assert run(table, tmp_path / "lake").rows == {"read": 120, "written": 120}
+
+
 def test_a_column_that_only_some_files_have_is_missing_in_the_rows_of_others(
     tmp_path, same, caplog
 ):
