@@ -16,8 +16,7 @@ from trainer.config.flags import add_flags
 from trainer.references import BUILT_IN
 
 DESCRIPTION = f"""\
-Turn a workload's raw data into sharded TFRecords of tf.train.Example, with a process per
-core or with a runner of Apache Beam.
+Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.
 
 The raw files are downloaded once into a cache folder and verified by SHA-256 before each use; after
 the first run no network is needed. The output folder appears only when it is complete, and the same

@@ -1,4 +1,4 @@
-"""Execution of a function for each element, and of one for all results, here or by Beam."""
+"""Execution of a Beam pipeline: a function for each element, and one for all results."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Beam's `DirectRunner` first tries to download Prism; this runner runs in this process.
 IN_MEMORY_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 DIRECT_RUNNERS = {"", "DirectRunner"}
-LOCAL_FLAGS = {"--runner", "--direct_num_workers", "--direct_running_mode"}  # not for Beam itself
+FEW = 3  # a file of each split, for which Beam's start takes longer than the work
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
@@ -43,16 +43,20 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
 
 
 def num_processes(flags: Sequence[str]) -> int:
-    """Return how many processes of this machine do the work; 0 if workers of Beam do.
+    """Return how many processes may help the workers in this process; 1 if they run elsewhere.
 
     Without `--direct_num_workers` it is the number of cores.
     """
-    values = dict(flag.split("=", 1) for flag in flags if "=" in flag)
-    is_local = len(values) == len(flags) and values.keys() <= LOCAL_FLAGS
-    is_direct = values.get("--runner", "") in DIRECT_RUNNERS
-    if not is_local or not is_direct or "multi_processing" in values.values():
-        return 0
-    return int(values.get("--direct_num_workers", 0)) or machine_cores()
+    num_cores = machine_cores()
+    if not flags:
+        return num_cores  # without the import of Beam
+    options = pipeline_options(flags).get_all_options()
+    is_here = options["direct_running_mode"] != "multi_processing"
+    if not is_here or options["runner"] != IN_MEMORY_RUNNER:
+        return 1
+    is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
+    num_workers: int = options["direct_num_workers"] if is_given else 0
+    return num_workers or num_cores
 
 
 @contextlib.contextmanager
@@ -78,6 +82,7 @@ def raw_errors() -> Iterator[None]:
         beam.setLevel(level)
 
 
+@raw_errors()
 def run_pipeline(
     elements: Sequence[Element],
     work: Callable[[Element], Result],
@@ -89,41 +94,56 @@ def run_pipeline(
 ) -> Json:
     """Run `work` on each element, distributed over the workers; return `finish` of all results.
 
-    Forked processes do the work on one machine, or this process if they cannot. Beam distributes it
-    where its flags say more than the number of processes; a pipeline returns nothing, so the result
-    passes through a file in `folder`.
+    Instead of threads of this process, forked processes do the work, and begin while Beam is
+    imported; `in_processes=False` leaves it to Beam's threads. A pipeline returns nothing, so the
+    result passes through a file in `folder`.
+
+    Few elements are distributed without Beam, and those that forks cannot do, one.
 
     The graph is small: `Reshuffle` and `CombineGlobally` instead of grouping and mapping would make
     it three times as large, which takes 0.3 s more to build and start.
     """
-    call, count = partial(_call, work), num_processes(flags)
-    if count and (in_processes or not flags):
-        count = min(count, len(elements)) if in_processes else 1
-        outcome = _outcome(finish, processes.results(call, elements, count=count))
-    else:
-        result = folder / ".result.partial"
-        _run(elements, call, partial(_save_result, finish, str(result)), flags=flags)
-        outcome = json.loads(result.read_text())
-        result.unlink()
+    key, result = str(folder), folder / ".result.partial"
+    count = min(num_processes(flags), len(elements)) if in_processes else 1
+    call = partial(_call, work)
+    with processes.forked(count, key=key):
+        processes.start(call, elements, key=key)
+        take = partial(_call, partial(processes.result, call, key=key))
+        if not flags and len(elements) <= (FEW if in_processes else 1):
+            outcome = _outcome(finish, [take(*item) for item in enumerate(elements)])
+        else:
+            options = _without_threads(flags) if in_processes else pipeline_options(flags)
+            _run(elements, take, partial(_save_result, finish, str(result)), options=options)
+            outcome = json.loads(result.read_text())
+            result.unlink()
     if "problem" in outcome:
         raise DataError(outcome["problem"])
     return outcome
 
 
-@raw_errors()
 def _run(
     elements: Sequence[Element],
-    work: Callable[[Element], Any],
+    work: Callable[[int, Element], Any],
     finish: Callable[[Iterable[tuple[int, Any]]], None],
     *,
-    flags: Sequence[str],
+    options: "PipelineOptions",
 ) -> None:
     import apache_beam as beam
 
-    with _temp_folder(), beam.Pipeline(options=pipeline_options(flags)) as pipeline:
+    with _temp_folder(), beam.Pipeline(options=options) as pipeline:
         # For transforms in other languages; a kill of this process would leave it.
         shutil.rmtree(pipeline.local_tempdir)
         add_steps(pipeline, elements, work, finish)
+
+
+def _without_threads(flags: Sequence[str]) -> "PipelineOptions":
+    from apache_beam.options.pipeline_options import DirectOptions
+
+    options = pipeline_options(flags)
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode == "multi_threading":
+        direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
+    return options
 
 
 @contextlib.contextmanager
@@ -141,15 +161,15 @@ def _temp_folder() -> Iterator[None]:
 def add_steps(
     pipeline: "beam.Pipeline",
     elements: Sequence[Element],
-    work: Callable[[Element], Any],
+    work: Callable[[int, Element], Any],
     finish: Callable[[Iterable[tuple[int, Any]]], None],
 ) -> None:
-    """Add the steps of `run_pipeline` to a pipeline; `finish` gets numbers with the results."""
+    """Add the steps of `run_pipeline` to a pipeline; `work` gets an element's number and itself."""
     import apache_beam as beam
 
     def results(item: tuple[int, Iterable[Element]]) -> list[tuple[None, tuple[int, Any]]]:
         number, group = item
-        return [(None, (number, work(element))) for element in group]
+        return [(None, (number, work(number, element))) for element in group]
 
     numbered = list(enumerate(elements))
     _ = (
@@ -162,10 +182,10 @@ def add_steps(
     )
 
 
-def _call(work: Callable[[Element], Result], element: Element) -> Result | DataError:
+def _call(work: Callable[..., Result], *arguments: Any) -> Result | DataError:
     """Return the result of `work`, or its DataError: Beam would wrap and retry it."""
     try:
-        return work(element)
+        return work(*arguments)
     except DataError as error:
         return error
 

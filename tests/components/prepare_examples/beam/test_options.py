@@ -26,7 +26,7 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
 
     caplog.set_level(logging.INFO)
     with pytest.raises(SystemExit) as ended, errors_in_one_line():
-        run_pipeline([1], work, lambda _: {}, flags=["--no_save_main_session"], folder=tmp_path)
+        run_pipeline([1], work, lambda _: {}, flags=["--direct_num_workers=1"], folder=tmp_path)
 
     said = str(ended.value.code)
     assert said.startswith("error: ")
@@ -42,18 +42,17 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
         ((), machine_cores()),
         (("--direct_num_workers=1",), 1),
         (("--direct_num_workers=3", "--direct_running_mode=multi_threading"), 3),
-        (("--direct_num_workers=3", "--direct_running_mode=multi_processing"), 0),
-        (("--direct_num_workers=3", "--no_auth"), 0),
-        (("--runner=PortableRunner",), 0),
+        (("--direct_num_workers=3", "--direct_running_mode=multi_processing"), 1),
+        (("--runner=PortableRunner",), 1),
     ],
 )
-def test_processes_work_unless_workers_of_beam_do(flags, expected):
+def test_processes_help_the_workers_of_this_process(flags, expected):
     assert num_processes(flags) == expected
 
 
 @pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)], ids=["default", "three"])
-def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags):
-    elements = [3, 1, 2, 4]
+@pytest.mark.parametrize("elements", [[3, 1, 2], [3, 1, 2, 4]], ids=["without Beam", "with Beam"])
+def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags, elements):
     here = run_pipeline(
         elements, one_with_pid, pids_of, flags=flags, folder=tmp_path, in_processes=False
     )

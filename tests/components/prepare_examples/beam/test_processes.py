@@ -9,11 +9,19 @@ from multiprocessing import heap
 
 import pytest
 
-from components.prepare_examples.beam.processes import results
+from components.prepare_examples.beam.processes import forked, result, start
 from components.prepare_examples.errors import DataError
 from vertex_local.tests.support.platform import IS_PORTABLE
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.waiting import wait_until
+
+KEY = "folder"
+
+
+def run_all(function, items) -> list:
+    """Start the function on the items; return its results in their order."""
+    start(function, items, key=KEY)
+    return [result(function, number, item, key=KEY) for number, item in enumerate(items)]
 
 
 def assert_used(pids: set[int], *, count: int) -> None:
@@ -28,10 +36,15 @@ def slow_for_some(number: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_results_are_those_of_the_items_in_their_order(count):
-    found = results(slow_for_some, range(20), count=count)
-    assert [number for number, _ in found] == list(range(20))
+def test_results_are_those_of_the_items_which_are_started_before_they_are_wanted(count):
+    with forked(count, key=KEY):
+        start(slow_for_some, range(20), key=KEY)
+        numbers = [*range(10, 20), *range(10)]
+        found = [result(slow_for_some, number, "?", key=KEY) for number in numbers]
+        other = result(slow_for_some, 0, 5, key="another folder")
+    assert [number for number, _ in found] == numbers
     assert_used({pid for _, pid in found}, count=count)
+    assert other == (5, os.getpid()) == result(slow_for_some, 7, 5, key=KEY)
     assert multiprocessing.active_children() == []
 
 
@@ -40,8 +53,8 @@ def raise_error(number: int) -> None:
 
 
 def test_an_error_is_raised_and_the_processes_exit():
-    with pytest.raises(FileNotFoundError, match=r"0\.png"):
-        results(raise_error, range(9), count=2)
+    with pytest.raises(FileNotFoundError, match=r"[01]\.png"), forked(2, key=KEY):
+        run_all(raise_error, range(9))
     assert multiprocessing.active_children() == []
 
 
@@ -64,17 +77,15 @@ def collect(number: int) -> bool:
 def test_garbage_of_the_parent_is_not_collected_in_the_processes():
     for _ in range(10):
         OfOneProcess()  # garbage, as it refers to itself
-    assert all(results(collect, range(8), count=2))
+    with forked(2, key=KEY):
+        assert all(run_all(collect, range(8)))
     assert gc.isenabled()
 
 
-def tell_and_sleep(pids) -> None:
-    pids.send(os.getpid())
-    time.sleep(60)
-
-
 def work_until_killed(pids) -> None:
-    results(tell_and_sleep, [pids, pids], count=2)
+    with forked(2, key=KEY):
+        pids.send([child.pid for child in multiprocessing.active_children()])
+        time.sleep(60)
 
 
 def test_processes_exit_when_their_parent_is_killed():
@@ -82,10 +93,9 @@ def test_processes_exit_when_their_parent_is_killed():
     parent = multiprocessing.get_context("fork").Process(target=work_until_killed, args=(theirs,))
     parent.start()
     try:
-        pids = []
-        while len(pids) < 2:
-            assert ours.poll(30)
-            pids.append(ours.recv())
+        assert ours.poll(30)
+        pids = ours.recv()
+        assert len(pids) == 2
     finally:
         os.kill(parent.pid, signal.SIGKILL)
         parent.join(30)
@@ -94,16 +104,16 @@ def test_processes_exit_when_their_parent_is_killed():
     theirs.close()
 
 
-def interrupt(item: str) -> None:
-    if item == "first":
+def start_and_interrupt() -> None:
+    with forked(2, key=KEY):
+        start(time.sleep, [600, 600, 600], key=KEY)
         raise KeyboardInterrupt
-    time.sleep(600)
 
 
 @pytest.mark.timeout(60)
 def test_an_error_does_not_wait_for_items_in_progress():
     with pytest.raises(KeyboardInterrupt):
-        results(interrupt, ["first", "second", "third"], count=2)
+        start_and_interrupt()
     assert multiprocessing.active_children() == []
 
 
@@ -111,14 +121,21 @@ def end_process(item: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def start_and_kill() -> None:
+    with forked(2, key=KEY):
+        start(end_process, ["a", "b"], key=KEY)
+        result(end_process, 0, "a", key=KEY)
+
+
 def test_a_killed_process_is_named_with_what_to_do():
     with pytest.raises(DataError, match=r"was killed, .*--direct-workers 1"):
-        results(end_process, ["a", "b"], count=2)
+        start_and_kill()
     assert multiprocessing.active_children() == []
 
 
 def test_without_shared_memory_this_process_does_the_work(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(heap.Arena, "_dir_candidates", [str(tmp_path / "missing")])
     monkeypatch.setattr(heap.BufferWrapper, "_heap", heap.Heap())
-    assert results(slow_for_some, [1], count=2) == [(1, os.getpid())]
+    with forked(2, key=KEY):
+        assert run_all(slow_for_some, [1]) == [(1, os.getpid())]
     assert "make /dev/shm a writable tmpfs" in caplog.text
