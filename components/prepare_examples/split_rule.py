@@ -203,12 +203,12 @@ class SplitRule:
 
     def _by_time(self, seconds: pa.Array) -> Numbers:
         names = [name for name in SPLITS if name in self.starts and name != "train"]
-        times = seconds.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        times = np.asarray(seconds.fill_null(0), np.int64)
         windows = np.searchsorted([self.starts[name] for name in names], times, side="right")
         numbers: Numbers = np.array([TRAIN, *map(SPLITS.index, names)])[windows]
         if "train" in self.starts:
             numbers[times < self.starts["train"]] = NO_PART
-        numbers[seconds.is_null().to_numpy(zero_copy_only=False)] = NO_VALUE
+        numbers[np.asarray(seconds.is_null())] = NO_VALUE
         return numbers
 
     def _by_value(self, values: pa.Array) -> Numbers:
@@ -217,7 +217,7 @@ class SplitRule:
         rest = NO_PART if "train" in parts else TRAIN
         encoded = values.dictionary_encode()
         codes = [known.get(_text(value), rest) for value in encoded.dictionary.to_pylist()]
-        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        places = np.asarray(encoded.indices.fill_null(-1))
         numbers: Numbers = np.array([*codes, NO_VALUE], np.int64)[places]
         return numbers
 

@@ -138,7 +138,7 @@ def _is_counted(feature: RecordFeature, sample: Mapping[str, tuple[str, list[Any
 
 def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict[int, str]:
     """Return the rows whose values do not fit the declaration, each with the reason."""
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pc.list_value_length(column))
     wrong: dict[int, str] = {}
     if feature.shape is not None:
         size = int(np.prod(feature.shape))
@@ -148,7 +148,7 @@ def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict
                 f"{lengths[row]} values instead of {size}" if lengths[row] else "is missing"
             )
     if feature.dtype == FLOAT:
-        values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+        values = np.asarray(pc.list_flatten(column))
         rows = np.repeat(np.arange(len(lengths)), lengths)
         for position in np.flatnonzero(~np.isfinite(values)).tolist():
             wrong.setdefault(int(rows[position]), f"{values[position]} is not a finite number")

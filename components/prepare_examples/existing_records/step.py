@@ -253,7 +253,7 @@ def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:
         column = pa.ListArray.from_arrays(column.offsets, texts)
     if feature.is_list:
         return column
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    starts = column.offsets.to_numpy(zero_copy_only=False)[:-1].astype(np.int64)
+    lengths = np.asarray(pc.list_value_length(column))
+    starts = np.asarray(column.offsets, np.int64)[:-1]
     places = pa.array(np.where(lengths > 0, starts, 0), mask=lengths == 0)
     return column.values.take(places)

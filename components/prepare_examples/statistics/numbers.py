@@ -50,8 +50,8 @@ class Numbers:
         counted = column.drop_null().value_counts()
         if not len(counted):
             return
-        values = counted.field("values").to_numpy(zero_copy_only=False).astype(np.float64)
-        counts = counted.field("counts").to_numpy(zero_copy_only=False).astype(np.int64)
+        values = np.asarray(counted.field("values"), np.float64)
+        counts = np.asarray(counted.field("counts"), np.int64)
         order = np.argsort(values)
         values, counts = values[order] + 0.0, counts[order]  # + 0.0: no negative zero
         self._sum(values, counts)

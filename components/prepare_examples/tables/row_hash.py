@@ -118,7 +118,7 @@ def _hash_texts(texts: pa.Array) -> Hashes:
 def _hash_distinct(texts: pa.Array) -> Hashes:
     hashes, rest = np.zeros(len(texts), np.uint64), np.ones(len(texts), bool)
     for pattern, hash_kind in _KINDS_OF_TEXTS.items():
-        is_kind = rest & pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+        is_kind = rest & np.asarray(pc.match_substring_regex(texts, pattern))
         if is_kind.any():
             hashes[is_kind] = hash_kind(texts.filter(pa.array(is_kind)))
             rest &= ~is_kind
@@ -152,8 +152,7 @@ def _hash_written(texts: pa.Array) -> Hashes:
 def _hash_iso_times(texts: pa.Array) -> Hashes:
     """Return the hashes of times; of the texts where they are no times, as in 2024-02-31."""
     seconds = parse_times(texts, BadRows(), _UTC, zones=Counter())
-    is_time = seconds.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(is_time, _hash_seconds(seconds), _hash_words(texts))
+    return np.where(seconds.is_valid(), _hash_seconds(seconds), _hash_words(texts))
 
 
 def _hash_times(texts: pa.Array) -> Hashes:
@@ -182,11 +181,11 @@ def _hash_seconds(seconds: pa.Array) -> Hashes:
     """Return the hashes of times by their numbers, of which zeros do not count."""
     parts = []
     for unit in ("year", "month", "day", "hour", "minute"):
-        part = part_of(seconds, unit).fill_null(0).to_numpy(zero_copy_only=False)
+        part = np.asarray(part_of(seconds, unit).fill_null(0))
         parts.append(part % _CYCLES.get(unit, 100))
     parts.append(seconds.fill_null(0).to_numpy(zero_copy_only=False) % 60)
     hashes = _of_parts(np.stack(parts, axis=1))
-    return np.where(seconds.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint64(0))
+    return np.where(seconds.is_valid(), hashes, np.uint64(0))
 
 
 def _of_parts(parts: NDArray[np.int64]) -> Hashes:
@@ -197,7 +196,7 @@ def _of_parts(parts: NDArray[np.int64]) -> Hashes:
 def _hash_numbers(numbers: pa.Array) -> Hashes:
     """Return the hashes of the first digits of doubles, as if the point were after the first."""
     values = numbers.cast(pa.float64(), safe=False).fill_null(np.nan)
-    values = np.abs(values.to_numpy(zero_copy_only=False))
+    values = np.abs(values)
     is_number = np.isfinite(values)
     values = np.where(is_number, values, 0.0)
     exponents = np.floor(np.log10(np.where(values > _LEAST, values, 1.0)))

@@ -138,7 +138,7 @@ def usable_rows(block: Block, schema: TableSchema, period: Period | None, tally:
     labelled = of_period
     if not schema.rule_columns:  # the columns that a rule reads are required anyway
         has_label = of_period[schema.label.name].combine_chunks().is_valid()
-        labelled = _rows(of_period, has_label.to_numpy(zero_copy_only=False))
+        labelled = _rows(of_period, np.asarray(has_label))
     tally.unlabelled += of_period.num_rows - labelled.num_rows
     return labelled
 

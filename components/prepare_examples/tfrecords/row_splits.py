@@ -31,15 +31,14 @@ def hash_rows(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
 
 def _hash_column(column: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_integer(column.type):
-        values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = np.asarray(column.fill_null(0), np.int64)
         hashes = mix(values.view(np.uint64))
     elif pa.types.is_floating(column.type):
-        floats = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        floats = np.asarray(column.fill_null(0), np.float64) + 0.0
         hashes = mix(floats.view(np.uint64))
     else:
         hashes = _hash_texts(column)
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    return np.where(missing, np.uint64(MISSING), hashes)
+    return np.where(column.is_null(), np.uint64(MISSING), hashes)
 
 
 def _hash_texts(column: pa.Array) -> NDArray[np.uint64]:

@@ -53,16 +53,15 @@ def _entries(name: str, column: pa.Array) -> tuple[pa.Array | bytes, ...]:
     is_list = pa.types.is_list(column.type)
     values, offsets = column, np.arange(len(column) + 1, dtype=np.int32)
     if is_list:
-        counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        counts = np.asarray(pc.list_value_length(column).fill_null(0))
         values, offsets = pc.list_flatten(column), _offsets(counts)
     kind = wire.BYTES_LIST
     if pa.types.is_floating(values.type):
         kind = wire.FLOAT_LIST
-        numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
-        content = _sliced(numbers, offsets * np.int32(4))
+        content = _sliced(np.asarray(values.fill_null(0), "<f4"), offsets * np.int32(4))
     elif pa.types.is_integer(values.type):
         kind = wire.INT64_LIST
-        content = _varints(values.fill_null(0).to_numpy(zero_copy_only=False), offsets)
+        content = _varints(np.asarray(values.fill_null(0), np.int64), offsets)
     else:
         content = _texts(values)
         if is_list:
@@ -95,7 +94,7 @@ def _texts(values: pa.Array) -> pa.Array:
 
 def _varints(values: NDArray[np.int64], offsets: NDArray[np.int32]) -> pa.Array:
     """Return the varints of integers, those of each row one behind the other."""
-    rest = values.astype(np.int64).view(np.uint64)
+    rest = values.view(np.uint64)
     limits = np.array([1 << 7 * bits for bits in range(1, wire.MAX_VARINT_BYTES)], np.uint64)
     lengths = np.searchsorted(limits, rest, side="right") + 1
     digits = np.empty((len(rest), lengths.max(initial=1)), np.uint8)

@@ -52,7 +52,7 @@ def _offsets(seconds: pa.Array, known: Timestamp) -> pa.Array:
     low = low if known.low is None else max(low, int(known.low))
     high = high if known.high is None else min(high, int(known.high))
     zone = zoneinfo.ZoneInfo(known.time_zone)
-    possible = seconds.to_numpy(zero_copy_only=False).clip(low, high)
+    possible = np.asarray(seconds).clip(low, high)
     quarters, places = np.unique(possible // QUARTER_SECONDS, return_inverse=True)
     moments = (datetime.fromtimestamp(int(q) * QUARTER_SECONDS, zone) for q in quarters)
     shifts = [int((moment.utcoffset() or timedelta()).total_seconds()) for moment in moments]

@@ -82,7 +82,7 @@ def check_limits(
 
     `rows` has the row of each value of lists.
     """
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    values = np.asarray(column, np.float64)
     is_finite = fit_float32(values)
     is_possible = is_finite
     with np.errstate(invalid="ignore"):
@@ -105,7 +105,7 @@ def to_integers(column: pa.Array, name: str, bad: BadRows, *, rows: Rows | None 
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     missing = np.asarray(column.is_null())
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    values = np.asarray(column, np.float64)
     whole = np.clip(np.trunc(np.nan_to_num(values)), -(2.0**62), 2.0**62)
     bad.add(
         ~missing & (whole != values),
@@ -142,7 +142,7 @@ def parse_list(column: pa.Array, known: Number | Category, bad: BadRows) -> pa.A
     else:
         values = pc.utf8_trim_whitespace(values.cast(pa.string())).fill_null("")
         is_missing = pc.is_in(values, pa.array(["", *known.missing], pa.string()))
-        kept = ~is_missing.to_numpy(zero_copy_only=False)  # as requests are read
+        kept = ~np.asarray(is_missing)  # as requests are read
         values, rows = values.filter(pa.array(kept)), rows[kept]
         counts = np.bincount(rows, minlength=len(lengths))
         lengths = np.where(counts == 0, -1, counts)
@@ -154,7 +154,7 @@ def _flat(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Ar
 
     The length is -1 for null and for an empty list, which a text cannot tell apart.
     """
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     lengths = np.where(lengths == 0, -1, lengths.astype(np.int64))
     rows = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 0))
     return lengths, rows, pc.list_flatten(column)
