@@ -99,10 +99,26 @@ def drift_anomalies(drifts: list[Drift], threshold: float) -> list[Anomaly]:
 
 
 def shares_of(before: Json, after: Json) -> list[Share]:
-    """Return the share of each value, or interval of values, in two FEATUREs of one type."""
-    if has_all_values(before) and has_all_values(after):
-        return _of_values(before, after)
-    return _of_intervals(before, after)
+    """Return the share of each value, or interval of values, in two FEATUREs of one type.
+
+    Intervals are those between the distinct deciles of the earlier one; the percentiles of both
+    tell how many values are in them.
+    """
+    both = before, after
+    if all(map(has_all_values, both)):
+        listed = [dict(map(tuple, feature["top_values"])) for feature in both]
+        values = sorted({*listed[0], *listed[1]}, key=str)
+        names = list(map(str, values))
+        counts = [[known.get(value, 0) for value in values] for known in listed]
+    else:
+        edges = sorted(set((before["quantiles"] or [])[10:100:10]))
+        names = _intervals(edges, are_times=after.get("is_time", False))
+        counts = [_counts(feature, edges) for feature in both]
+    shares = [
+        _normalized([*own, feature["num_missing"]])
+        for own, feature in zip(counts, both, strict=True)
+    ]
+    return list(zip([*names, MISSING], *shares, strict=True))
 
 
 def has_all_values(feature: Json) -> bool:
@@ -111,27 +127,6 @@ def has_all_values(feature: Json) -> bool:
         return True
     num_unique = int(feature["num_unique"])
     return num_unique == len(feature["top_values"]) and num_unique <= MAX_LISTED
-
-
-def _of_values(before: Json, after: Json) -> list[Share]:
-    counts = [dict(map(tuple, feature["top_values"])) for feature in (before, after)]
-    values = sorted({*counts[0], *counts[1]}, key=str)
-    shares = [
-        _normalized([*(count.get(value, 0) for value in values), feature["num_missing"]])
-        for count, feature in zip(counts, (before, after), strict=True)
-    ]
-    return list(zip([*map(str, values), MISSING], *shares, strict=True))
-
-
-def _of_intervals(before: Json, after: Json) -> list[Share]:
-    """Return shares between the distinct deciles of the earlier run, by the percentiles of both."""
-    edges = sorted(set((before["quantiles"] or [])[10:100:10]))
-    names = _intervals(edges, are_times=after.get("is_time", False))
-    shares = [
-        _normalized([*_counts(feature, edges), feature["num_missing"]])
-        for feature in (before, after)
-    ]
-    return list(zip([*names, MISSING], *shares, strict=True))
 
 
 def _intervals(edges: list[float], *, are_times: bool) -> list[str]:
