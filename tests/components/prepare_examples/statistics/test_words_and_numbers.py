@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.statistics import numbers, states, texts
+from components.prepare_examples.statistics import numbers, states
 from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.statistics.states import Lists, new_statistic
-from components.prepare_examples.statistics.texts import Words
+from components.prepare_examples.statistics.states import Lists, Words, new_statistic
 from trainer.workloads.encoding.lookups import split_tokens
 
 pytestmark = pytest.mark.fast
@@ -30,7 +29,7 @@ def test_tokens_are_those_of_the_model():
 
 
 def test_rare_tokens_are_dropped_beyond_the_limit(monkeypatch):
-    monkeypatch.setattr(texts, "MAX_TOKENS", 10)
+    monkeypatch.setattr(states, "MAX_TOKENS", 10)
     found = Words(num_listed=5)
     found.add(pa.array([" ".join(f"w{n}" for n in range(n + 1)) for n in range(30)]))
     summary = found.summary()
