@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.output.quarantine import json_lines
 from components.prepare_examples.split_rule import Hashes, SplitRule
 from components.prepare_examples.statistics import numbers
@@ -224,7 +225,7 @@ def finish(results: Iterable[PartResult]) -> Json:
         tally.add(part.tally)
     shards = _in_order(entry for part in parts for entry in part.shards)
     return {
-        "shards": shards,
+        "splits": splits_of_entries(shards),
         "quarantine": _in_order(entry for part in parts for entry in part.quarantine),
         "tally": vars(tally),
         "statistics": {

@@ -40,7 +40,6 @@ class Numbers:
     values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
-    num_pending: int = 0
     num_listed: int = NUM_TOP_VALUES
     is_time: bool = False
 
@@ -58,8 +57,7 @@ class Numbers:
         self.minimum = min(self.minimum, float(values[0]))
         self.maximum = max(self.maximum, float(values[-1]))
         self.pending.append((values, counts))
-        self.num_pending += len(values)
-        if self.num_pending > MAX_PENDING:
+        if sum(len(values) for values, _ in self.pending) > MAX_PENDING:
             self._flush()
 
     def _sum(self, values: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
@@ -96,7 +94,7 @@ class Numbers:
             return
         values = np.concatenate([self.values, *(part for part, _ in self.pending)])
         counts = np.concatenate([self.counts, *(part for _, part in self.pending)])
-        self.pending, self.num_pending = [], 0
+        self.pending = []
         values = _coarse(values, self.dropped_bits)
         order = np.argsort(values, kind="stable")
         values, counts = _merged(values[order], counts[order])

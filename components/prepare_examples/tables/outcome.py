@@ -5,7 +5,6 @@ No split is empty, the label can be learned, and few rows are bad.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import (
     Manifest,
     finish_dataset,
-    splits_of_entries,
 )
 from components.prepare_examples.parts import PartOptions, row_counts
 from components.prepare_examples.settings.options import PrepareOptions
@@ -41,11 +39,6 @@ class Outcome:
     folder: Path
     refuse: Refuse
     what: str = "rows"
-
-    @cached_property
-    def splits(self) -> Json:
-        """The manifest's entries of the splits."""
-        return splits_of_entries(self.result["shards"])
 
     @property
     def labels(self) -> dict[str, Json]:
@@ -77,7 +70,7 @@ class Outcome:
     def check_splits(self) -> None:
         """Check that each split has examples."""
         rule, what = self.options.rule, self.what
-        for name, split in self.splits.items():
+        for name, split in self.result["splits"].items():
             if split["num_examples"]:
                 continue
             starts = ", ".join(f"{part} from {day}" for part, day in rule.moments.items())
@@ -166,7 +159,7 @@ class Outcome:
             settings=self.settings.changed(),
             rows=self.rows,
             quarantine=quarantine.manifest_entry(self.result),
-            splits=self.splits,
+            splits=self.result["splits"],
             **facts,
         )
         statistics = self.result["statistics"]

@@ -186,7 +186,7 @@ def test_results_merge_in_any_order():
         return PartResult([shard], [], statistics, tally)
 
     merged = finish([part("b"), part("a")])
-    assert [shard["file"] for shard in merged["shards"]] == ["a", "b"]
+    assert [shard["file"] for shard in merged["splits"]["train"]["shards"]] == ["a", "b"]
     assert (merged["tally"]["read"], merged["tally"]["quarantined"]) == (2, {"fare": 2})
 
 
