@@ -1,1 +1,1 @@
-"""Scripts that train with Keras, unedited: run up to `fit`, and written down as a workload."""
+"""Scripts that train with Keras: run up to `trainyard.fit`, and written down as a workload."""

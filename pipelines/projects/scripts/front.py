@@ -1,36 +1,29 @@
-"""The layers in front of a model, which make its inputs of the file's own values."""
+"""What comes before a model: its inputs, made of the file's own values."""
 
-import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from pipelines.projects.literals import Source
+from pipelines.projects.literals import Source, quoted
 from pipelines.projects.scripts.origins import LAYERS, Array, FileColumn, Origin, origins_of
-from pipelines.projects.scripts.source import Writer, number
+from pipelines.projects.scripts.source import Writer
 
 
 @dataclass
 class Front:
-    """The lines before a model.
+    """The inputs of a model.
 
     Attributes:
-        used: the columns that the model gets, in order.
-        filled: those with a value for a missing one.
+        used: the columns that the model gets; True for one with a value for a missing one.
         notes: what was made of columns outside the model.
     """
 
     columns: Sequence[FileColumn]
     writer: Writer
-    used: dict[str, FileColumn] = field(default_factory=dict)
-    filled: set[str] = field(default_factory=set)
-    lines: list[str] = field(default_factory=list)
+    used: dict[FileColumn, bool] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
 
     def tensor(self, given: Array, names: Sequence[str], *, keeps_integers: bool) -> Source:
-        """Add the lines that make a tensor of x; return its expression.
+        """Return the expression of a tensor of x.
 
         Raises:
             ScriptFault: no column of the file has these values.
@@ -38,58 +31,41 @@ class Front:
         layers = [value for value in self.writer.variables.values() if isinstance(value, LAYERS)]
         origins = origins_of(given.reshape(len(given), -1), names, self.columns, layers)
         for origin in origins:
-            self.used[origin.column.name] = origin.column
-            if origin.is_filled or origin.table or origin.layer:
-                self.filled.add(origin.column.name)
-        parts: list[str] = []
-        for is_table, group in itertools.groupby(origins, lambda o: o.table and o.column.name):
-            same = list(group)
-            parts += [self._looked_up(same)] if is_table else map(self._value, same)
-        expression = parts[0]
-        if len(parts) > 1:
-            expression = self._line("input", f"keras.layers.Concatenate()([{', '.join(parts)}])")
+            self.used[origin.column] = origin.is_filled or self.used.get(origin.column, False)
+        parts = list(map(self._expression, origins))
+        made = f"keras.layers.Concatenate()([{', '.join(parts)}])" if len(parts) > 1 else parts[0]
         if keeps_integers and given.dtype.kind == "i":
-            expression = f'keras.ops.cast({expression}, "{given.dtype}")'
+            made = f'keras.ops.cast({made}, "{given.dtype}")'
         if given.ndim == 1:
-            expression = f"keras.ops.squeeze({expression}, -1)"
+            made = f"keras.ops.squeeze({made}, -1)"
         if given.ndim > 2:  # noqa: PLR2004
-            expression = f"keras.ops.reshape({expression}, {(-1, *given.shape[1:])})"
-        return Source(expression)
+            made = f"keras.ops.reshape({made}, {(-1, *given.shape[1:])})"
+        return Source(made)
 
-    def _value(self, origin: Origin) -> str:
-        """Return the expression of a column's own values, a line or logarithm of them."""
+    def _expression(self, origin: Origin) -> str:
         column, made = origin.column, origin.made
+        own, name = column.expression, column.original
+        told = f"{name} in x: {made}"
         if origin.layer:
-            kind = type(origin.layer).__name__
-            self.notes[f"{column.original}: {kind} is within the model now"] = None
-            layer = self.writer.of(origin.layer)
-            variable = self._line(column.name, f"{layer}({column.expression})")
-            return f'keras.ops.cast({variable}, "float32")'
-        if "keras" in made:
-            self.notes[f"{column.original} in x: {made}"] = None
-        elif not origin.is_own:
-            self.writer.learnt[f"scale of {column.original}"] = None
+            told = f"{name}: {type(origin.layer).__name__} is within the model now"
+            made = f'keras.ops.cast({self.writer.of(origin.layer)}({own}), "float32")'
+        elif origin.table:
+            texts, table = column.distinct[0].tolist(), origin.table
+            self.writer.learnt[f"{len(texts):,} texts of {name}"] = None
+            if sorted(table) == [0.0] * (len(table) - 1) + [1.0]:
+                told = f"{name} is one-hot in x, all 0 for an unknown text"
+                is_text = f"keras.ops.equal({own}, {quoted(texts[table.index(1)])})"
+                made = f'keras.ops.cast({is_text}, "float32")'
+            else:
+                unknown = min(table)
+                told = f"{name} is a number for each text in x, {unknown:g} for an unknown one"
+                vocabulary = self.writer.listed(f"texts of {name}", texts)
+                numbers = self.writer.listed(f"numbers of {name}", [unknown, *table])
+                index = f"keras.layers.StringLookup(vocabulary={vocabulary})({own})"
+                made = f"keras.ops.take(keras.ops.array({numbers}), {index})"
+        elif "keras" not in made:
+            if made != own:
+                self.writer.learnt[f"scale of {name}"] = None
+            return made
+        self.notes[told] = None
         return made
-
-    def _looked_up(self, origins: Sequence[Origin]) -> str:
-        """Return the expression of the numbers that stand for the texts of one column."""
-        column = origins[0].column
-        texts = column.distinct[0].tolist()
-        tables = np.array([origin.table for origin in origins]).T
-        unknown = tables.min(axis=0).tolist()
-        least = ", ".join(map(number, dict.fromkeys(unknown)))
-        self.notes[f"{column.original} has numbers for its texts in x, an unknown one {least}"] = (
-            None
-        )
-        self.writer.learnt[f"{len(texts):,} texts of {column.original}"] = None
-        vocabulary = self.writer.listed(f"texts of {column.name}", texts)
-        lookup = f"keras.layers.StringLookup(vocabulary={vocabulary})"
-        index = self._line(column.name, f"{lookup}({column.expression})")
-        values = self.writer.listed(f"numbers of {column.name}", [unknown, *tables.tolist()])
-        taken = f"keras.ops.take(keras.ops.array({values}), {index}, axis=0)"
-        return f"keras.ops.reshape({taken}, (-1, {len(origins)}))"
-
-    def _line(self, name: str, expression: str) -> str:
-        variable = f"of_{len(self.lines)}_" + re.sub(r"\W", "_", name)
-        self.lines.append(f"{variable} = {expression}")
-        return variable

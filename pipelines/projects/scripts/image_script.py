@@ -74,7 +74,6 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
     pixels = (images[:NUM_CHECKED].astype(np.float32) - offset) / scale
     return written.write(
         result,
-        lines=[],
         inputs=Source(inputs),
         given=images[:NUM_CHECKED],
         own=keras.ops.convert_to_tensor(pixels),

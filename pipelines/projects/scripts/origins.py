@@ -204,7 +204,7 @@ def _table(values: Array, column: FileColumn) -> Origin | None:
     if num_numbers < 2 or has_dates or (is_chance and not is_code):  # noqa: PLR2004
         return None
     is_same = (values[first][codes] == values).all()
-    return Origin(column, table=tuple(map(float, table))) if is_same else None
+    return Origin(column, table=tuple(map(float, table)), is_filled=True) if is_same else None
 
 
 def _by_layer(values: Array, columns: Sequence[FileColumn], layers: Sequence[Any]) -> Origin | None:
@@ -219,7 +219,7 @@ def _by_layer(values: Array, columns: Sequence[FileColumn], layers: Sequence[Any
             made = made.reshape(len(values), -1)
             width = made.shape[1]
             if width <= values.shape[1] and np.allclose(made, values[:, :width], atol=1e-5):
-                return Origin(column, layer=layer, width=width)
+                return Origin(column, layer=layer, width=width, is_filled=True)
     return None
 
 

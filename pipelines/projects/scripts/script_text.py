@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from components.shared.text.user_file import read_text_file
 from pipelines.projects.literals import quoted
@@ -39,7 +40,7 @@ class ScriptText:
         self.path, self.text = path, text
         self.tree = ast.parse(text)
         self.nodes = list(ast.walk(self.tree))
-        self.defined = dict(pair for node in self.nodes for pair in _defined(node))
+        self.defined: dict[str, Any] = dict(pair for node in self.nodes for pair in _defined(node))
 
     def loop_around(self, line: int) -> ast.stmt | None:
         """Return the outermost loop that a line is in."""

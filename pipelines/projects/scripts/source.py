@@ -8,7 +8,6 @@ import inspect
 import math
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import CodeType, EllipsisType
 from typing import Any
@@ -128,12 +127,10 @@ class Writer:
         """Return the expression of a value, which is in the file of values if it is a long list."""
         value = value.tolist() if isinstance(value, np.ndarray) else value
         items = keras.tree.flatten(value)
-        if len(items) <= MOST_INLINE or not all(
-            isinstance(item, str | int | float) for item in items
-        ):
-            return self.of(value)
-        self.values[key] = value
-        return f"VALUES[{quoted(key)}]"
+        if len(items) > MOST_INLINE and all(isinstance(own, str | int | float) for own in items):
+            self.values[key] = value
+            return f"VALUES[{quoted(key)}]"
+        return self.of(value)
 
     def _learnt(self, thing: Any) -> dict[str, Any]:
         """Return arguments for what a layer has learnt."""
@@ -167,7 +164,6 @@ class Writer:
             self._tensors[id(tensor)] = f"input{at}"
         by_depth = sorted(model._nodes_by_depth.items(), reverse=True)
         nodes = [node for _, level in by_depth for node in level if not node.is_input]
-        uses = Counter(id(node.operation) for node in nodes)
         shared: dict[int, str] = {}
         for at, node in enumerate(nodes, 1):
             operation, named = node.operation, node.arguments.kwargs
@@ -175,7 +171,7 @@ class Writer:
                 function = shared[id(operation)]
             elif isinstance(operation, keras.layers.Layer):
                 function = self.of(operation)
-                if uses[id(operation)] > 1:
+                if len(operation._inbound_nodes) > 1:
                     lines.append(f"layer{at} = {function}")
                     function = shared[id(operation)] = f"layer{at}"
             else:
@@ -216,11 +212,11 @@ class Writer:
         self._define_used(compile(ast.Expression(nodes[0]), "<script>", "eval"))
         return " ".join((ast.get_source_segment(self._script.text, nodes[0]) or "").split())
 
-    def _define_used(self, code: CodeType, but: str = "") -> None:
+    def _define_used(self, code: CodeType) -> None:
         """Define all that a function or class uses of the script."""
         for name in _global_names(code):
             is_value = name in self.variables and not hasattr(builtins, name)
-            if name != but and (name in self._script.defined or is_value):
+            if name in self._script.defined or is_value:
                 self._own(name)
 
     def _own(self, name: str) -> str:
@@ -235,8 +231,8 @@ class Writer:
         node = self._script.defined.get(name)
         if isinstance(node, ast.Import | ast.ImportFrom):
             text = ast.unparse(node)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            self._define_used(compile(ast.Module([node], []), "<script>", "exec"), but=name)
+        elif node:
+            self._define_used(compile(ast.Module([node], []), "<script>", "exec"))
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             lines = self._script.text.splitlines()[first - 1 : node.end_lineno]
             text = f"# Line {first} of {comment(self._script.path.name)}.\n"

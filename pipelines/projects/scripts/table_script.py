@@ -94,7 +94,7 @@ def write_table(written: Written, told: Json, folder: Path) -> Json:
     _weigh_rows(written, columns, is_read)
     some = {output: values[:2]} if output else values[:2]
     written.settings((first(given, 2), some))
-    described = [_described(column, front) for column in front.used.values()]
+    described = [_described(*used, notes=written.notes) for used in front.used.items()]
     written.notes += front.notes
     if len(values) < len(told["numbers"]):
         written.notes.append(
@@ -104,12 +104,13 @@ def write_table(written: Written, told: Json, folder: Path) -> Json:
         )
     written.result |= {"label": label, "label_column": target.original, "columns": described}
     own = {
-        name: column.values[:NUM_CHECKED, np.newaxis].astype(str if column.is_text else np.float32)
-        for name, column in front.used.items()
+        column.name: column.values[:NUM_CHECKED, np.newaxis].astype(
+            str if column.is_text else np.float32
+        )
+        for column in front.used
     }
     return written.write(
         folder,
-        lines=front.lines,
         inputs=keras.tree.pack_sequence_as(given, expressions),
         given=given,
         own=keras.tree.map_structure(keras.ops.convert_to_tensor, own),
@@ -221,13 +222,12 @@ def _weigh_rows(written: Written, columns: Sequence[FileColumn], is_read: Array)
     )
 
 
-def _described(column: FileColumn, front: Front) -> Json:
-    is_filled = column.name in front.filled or bool(column.is_missing.any())
+def _described(column: FileColumn, is_filled: bool, *, notes: list[str]) -> Json:
+    is_filled = is_filled or bool(column.is_missing.any())
     num_dropped = 0 if is_filled or column.is_text else int(column.num_missing)
     if num_dropped:
-        front.notes[
-            f"rows without {column.name} are left out ({num_dropped:,}), as the script does"
-        ] = None
+        told = f"rows without {column.name} are left out ({num_dropped:,})"
+        notes.append(f"{told}, as the script does")
     return {
         "name": column.name,
         "is_text": column.is_text,

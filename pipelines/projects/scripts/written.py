@@ -101,14 +101,11 @@ class Written:
         return loss[0] if isinstance(loss, list | tuple) else loss
 
     def count_from_one_half(self, label: str) -> None:
-        """Have accuracy of logits count from 0, which is the probability 0.5."""
+        """Have "accuracy" of logits count from 0, which is the probability 0.5."""
         metrics = self.compiled["metrics"]
-        if not getattr(self.loss_of(label), "from_logits", False) or not isinstance(metrics, list):
-            return
-        for at, metric in enumerate(metrics):
-            name = getattr(metric, "name", metric)
-            is_own = isinstance(metric, keras.metrics.BinaryAccuracy) and metric.threshold
-            if is_own or metric in ("accuracy", "acc"):
+        has_logits = getattr(self.loss_of(label), "from_logits", False)
+        for at, name in enumerate(metrics if has_logits and isinstance(metrics, list) else ()):
+            if name in ("accuracy", "acc"):
                 metrics[at] = keras.metrics.BinaryAccuracy(name=name, threshold=0.0)
                 self.notes.append(
                     f"{name} counts logits from 0, the probability 0.5; the script's from 0.5"
@@ -161,12 +158,11 @@ class Written:
                 f" {remedy}"
             )
 
-    def write(self, folder: Path, *, lines: list[str], inputs: Any, given: Any, own: Any) -> Json:
+    def write(self, folder: Path, *, inputs: Any, given: Any, own: Any) -> Json:
         """Return the result with the model's source; values and weights are files in a folder.
 
         Args:
             folder: for files.
-            lines: before the model.
             inputs: the expressions of the model's inputs.
             given: x as fit got it, to compare predictions.
             own: the file's own values of these rows, which the workload's model gets.
@@ -174,12 +170,13 @@ class Written:
         Raises:
             ScriptFault: a part has no source, or the source computes other numbers.
         """
-        call = f"{self.writer.of(self.model)}({self.writer.of(inputs)})"
+        model = self.writer.of(self.model)
         settings = {"optimizer": self.model.optimizer} | {
             name: self.compiled[name] for name in COMPILED if self.compiled.get(name) is not None
         }
         compiled = ", ".join(f"{key}={self.writer.of(value)}" for key, value in settings.items())
-        body = [*lines, f"outputs = {call}", "built = keras.Model(inputs, outputs)"]
+        body = [f"x = {self.writer.of(inputs)}", f"outputs = {model}(x)"]
+        body.append("built = keras.Model(inputs, outputs)")
         imports, definitions = self.writer.definitions()
         built = self._rebuild(body, [*imports, *definitions], given, own)
         if learnt := list(self.writer.learnt):
@@ -199,7 +196,7 @@ class Written:
             files = ["import json", "from pathlib import Path"]
         body += [f"built.compile({compiled})", "return built"]
         imports = [*files, *[""] * bool(files), *dict.fromkeys(["import keras", *imports])]
-        model = MODEL.format(
+        function = MODEL.format(
             line=self.recording.line,
             file=quoted(self.recording.script.path.name)[1:-1],
             body=textwrap.indent("\n".join(wrapped(line, WIDTH) for line in body), "    "),
@@ -208,7 +205,7 @@ class Written:
             **self.result,
             "notes": self.notes,
             "imports": "\n".join(imports) + "\n\n",
-            "adapter": "\n\n" + "\n\n\n".join([*definitions, model]) + "\n",
+            "adapter": "\n\n" + "\n\n\n".join([*definitions, function]) + "\n",
             "arguments": textwrap.indent("\n".join(self.arguments), "    ") + "\n",
         }
 

@@ -94,7 +94,7 @@ def _try_code(
         with running([MODULE, folder or config.workload, file.name, *data_dir]) as trial:
             try:
                 while line := trial.next_line(timeout_seconds):
-                    finding = Finding.from_json(json.loads(line))
+                    finding = Finding(**json.loads(line))
                     last = finding.name
                     problems = (in_run_file(one, config, run_file) for one in finding.problems)
                     yield dataclasses.replace(finding, problems=tuple(problems))

@@ -1,9 +1,8 @@
 """Findings of a check: a line for each thing that was tried, with the mistakes that it has."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-
-from trainer import Json
 
 OK, WRONG, NOT_TRIED, TIMED_OUT = "ok", "wrong", "not tried", "timed out"
 
@@ -18,17 +17,12 @@ class Finding:
     name: str
     state: str = OK
     detail: str = ""
-    problems: tuple[str, ...] = ()
+    problems: Sequence[str] = ()
     seconds: float = 0.0
 
     def to_json(self) -> str:
         """Return the finding as one line."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, content: Json) -> "Finding":
-        """Return the finding that `to_json` has written."""
-        return cls(**{**content, "problems": tuple(content["problems"])})
 
     @classmethod
     def wrong(cls, name: str, *problems: str) -> "Finding":

@@ -35,7 +35,7 @@ def try_folder(
     fork = forks_with(*EVERYTHING).start(words, log_path=log)
     assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]
-    found = [Finding.from_json(json.loads(line)) for line in lines]
+    found = [Finding(**json.loads(line)) for line in lines]
     return {one.name: one for one in found}
 
 

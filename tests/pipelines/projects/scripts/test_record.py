@@ -105,18 +105,18 @@ TAKEN = {
     "texts": (
         ONE_HOT,
         [
-            'vocabulary=["basic", "plus", "pro"])(inputs["plan"])',
+            'keras.ops.cast(keras.ops.equal(inputs["plan"], "basic"), "float32")',
             'keras.ops.log(inputs["bmi"] + 1.0)',
         ],
         [
-            "plan has numbers for its texts in x, an unknown one 0.0",
+            "plan is one-hot in x, all 0 for an unknown text",
             "frozen, as the script has learnt it: 3 texts of plan",
         ],
     ),
     "codes": (
         "x = np.unique(plans, return_inverse=True)[1][:, None]",
-        ["[[0.0], [0.0], [1.0], [2.0]]"],
-        ["plan has numbers for its texts in x, an unknown one 0.0"],
+        ["keras.ops.array([0.0, 0.0, 1.0, 2.0])"],
+        ["plan is a number for each text in x, 0 for an unknown one"],
     ),
     "dict": (
         "x = {'bmi': bmi, 'plan': plans[:, None]}; size = keras.Input((), name='bmi')\n"

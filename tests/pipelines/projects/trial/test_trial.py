@@ -114,12 +114,12 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
     [problem] = found.pop("thresholds").problems
     assert problem.startswith("thresholds.specificity: the model has no such metric")
     assert problem.endswith("auc, recall, pr_auc, precision, brier, calibration_error, f1")
-    assert found.pop("slices").problems == (
+    assert found.pop("slices").problems == [
         "gate.slices has 'plam = a', but own has no feature 'plam'; did you mean 'plan'? it has"
         " age now, plan, since",
         "gate.slices has 'plan > 5', but plan is a text, which has only = and !=",
         "gate.slices has 'buckets(plan; 2)', but plan is a text, which has no buckets",
-    )
+    ]
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
     assert found["data"].detail.startswith("all 60 rows")
