@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import numbers_of
@@ -159,21 +158,11 @@ class Column:
         return -self.counts[text], text
 
     @cached_property
-    def numbers_or_texts(self) -> pa.Array:
-        """The values of all rows, null for a missing one: float64 if all are numbers."""
-        return numbers_of(self.values, self.written) if self.written else self.values
-
-    @cached_property
-    def numbers(self) -> pa.Array | None:
-        """The values that are not missing as float64; None if one is no number."""
-        return self.numbers_or_texts.drop_null() if self.written else None
-
-    @cached_property
-    def per_row(self) -> NDArray[np.float64]:
-        """The number of each row; not a number where it is missing."""
-        if self.numbers is None:
-            return np.full(len(self.texts), np.nan)
-        return np.asarray(self.numbers_or_texts.fill_null(np.nan))
+    def numbers(self) -> pa.Array:
+        """The number of each row, float64; null for a missing one, or if the values are none."""
+        if self.written is None:
+            return pa.nulls(len(self.values), pa.float64())
+        return numbers_of(self.values, self.written)
 
     @cached_property
     def summary(self) -> Json:
@@ -185,8 +174,8 @@ class Column:
     @cached_property
     def is_whole(self) -> bool:
         """True if all values are whole numbers."""
-        numbers = self.numbers
-        return numbers is not None and bool(pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
+        is_whole = pc.all(pc.equal(self.numbers, pc.floor(self.numbers)))
+        return self.written is not None and bool(is_whole.as_py())
 
     @property
     def has_whole_texts(self) -> bool:
@@ -205,7 +194,7 @@ class Column:
     @cached_property
     def perhaps_missing(self) -> list[str]:
         """The values that may mean a missing one, such as -999 and unknown."""
-        if self.numbers is None or self.written is None:
+        if self.written is None:
             marks = {*map(str.casefold, MISSING_NUMBERS)}
             return [text for text in self.ranked[:MAX_VOCABULARY] if text.casefold() in marks]
         read, lowest = self.written.number_of, self.summary["min"]
@@ -220,7 +209,7 @@ class Column:
 
 def _is_far(value: float, numbers: pa.Array) -> bool:
     """Return whether a number is below 0, unlike the others, or beyond a gap that they lack."""
-    rest = np.unique(numbers.filter(pc.not_equal(numbers, value)))
+    rest = np.unique(numbers.filter(pc.not_equal(numbers, value)).drop_null())
     if not len(rest):
         return False
     gap = max(rest[0] - value, value - rest[-1])

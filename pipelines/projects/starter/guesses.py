@@ -24,7 +24,6 @@ from trainer import Json
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 from trainer.workloads.declarations.names import normal_form
 
-MOST_OFF = 0.1  # steps that a number is off, since it is rounded
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
 FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
@@ -91,8 +90,8 @@ def leaks_of(features: Sequence[Column], label: Column) -> dict[Column, str]:
     for column in features:
         codes = codes_of(column.values)
         is_flag = column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
-        both[column.declared] = (codes, codes if is_flag else column.per_row)
-    values = codes_of(label.values) if has_classes else label.per_row
+        both[column.declared] = (codes, codes if is_flag else np.asarray(column.numbers))
+    values = codes_of(label.values) if has_classes else np.asarray(label.numbers)
     told, after = f"tells {label.name}", "remove it if it is known only afterwards"
     words = find_leaks(both, values, has_classes=has_classes)
     return {
@@ -152,15 +151,19 @@ def _is_identifier(column: Column, form: str, num_rows: int) -> bool:
     """Return whether a column tells rows, or groups of rows, apart; then it is guessed."""
     is_unique = column.num_unique == num_rows
     # Those with a currency or unit are amounts.
-    may_count = is_unique and column.written and not column.written.signs
-    if may_count and (seen := _row_numbers(column)):
-        column.guess(KEY, "Number", seen=f"{seen}, another in every row")
-    elif not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
+    may_count = is_unique and column.is_whole and column.written and not column.written.signs
+    if (
+        may_count
+        and (span := column.summary["max"] - column.summary["min"] + 1) <= DENSE * num_rows
+    ):
+        nearly = "nearly " * (span > num_rows)
+        column.guess(KEY, "Number", seen=f"{nearly}consecutive numbers, another in every row")
+    elif not ID_NAME.search(form) or not (not column.written or column.is_whole):
         return False
     elif is_unique:
         column.guess(KEY, seen="another value in every row")
     else:
-        has_zero = column.numbers is not None and column.summary["min"] == 0
+        has_zero = column.written is not None and column.summary["min"] == 0
         is_count = has_zero and COUNT_NAME.search(form)  # sold_no
         is_few = len(column.present) < num_rows or column.num_unique <= max(20, num_rows / 100)
         if is_few or is_count:
@@ -168,21 +171,6 @@ def _is_identifier(column: Column, form: str, num_rows: int) -> bool:
         mean = num_rows / column.num_unique
         column.guess(GROUP, seen=f"ids: {column.num_unique:,} values, {mean:.1f} rows of each")
     return True
-
-
-def _row_numbers(column: Column) -> str:
-    """Return why different numbers only number the rows, or "".
-
-    Whole ones do in any order, with gaps; others, or of another step than 1, in the file's order.
-    """
-    numbers = column.per_row
-    span = int(np.ptp(numbers)) + 1
-    if column.is_whole and span <= DENSE * len(numbers):
-        return "consecutive numbers" if span == len(numbers) else "nearly consecutive numbers"
-    step = (numbers[-1] - numbers[0]) / (len(numbers) - 1)
-    if np.abs((numbers - numbers[0]) / step - np.arange(len(numbers))).max() < MOST_OFF:
-        return f"numbers in steps of {step:.6g} in the order of the rows"
-    return ""
 
 
 def _is_time(column: Column, form: str) -> bool:
@@ -218,7 +206,7 @@ def _whole_time(column: Column) -> Timestamp | None:
 
 def _is_number(column: Column, form: str) -> bool:
     """Return whether a column has numbers; it may be a category of codes then."""
-    if column.numbers is None:
+    if not column.written:
         return False
     summary = column.summary
     low, high = summary["min"], summary["max"]

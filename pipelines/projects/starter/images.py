@@ -1,7 +1,7 @@
 """workload.py for class folders of images."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -13,12 +13,13 @@ from pipelines.projects.literals import Source, call, fill, literal
 from pipelines.projects.scripts.record import RecordedScript, record
 from pipelines.projects.starter.folder import Start, workload_source
 from pipelines.projects.starter.labels import BINARY, CLASSES
-from pipelines.projects.starter.pictures import Shape, guess_shape
+from pipelines.projects.starter.pictures import guess_shape
 from trainer.workloads import Split
 
 FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
 LABELS = "; or give the file with the labels of a flat folder: --table labels.csv --label COLUMN"
+AS_IN_SCRIPT = Source("    augment_with=None,  # the default shifts images a little\n")
 SIZE = """\
     size={size},  # {seen}
     channels={channels},
@@ -54,12 +55,16 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     label = code.label if code else {}
     pair = label["values"] if label.get("kind") == "binary" else ()
     decoded = fill(SIZE, size=literal(tuple(size)), seen=shape.seen, channels=channels)
+    more = [AS_IN_SCRIPT] * bool(code)
+    if pair:
+        binary = call(BINARY, "label", positive=pair[1], names=tuple(pair))
+        more.append(fill("    label={},\n", binary))
     workload = workload_source(
         "ImageFolder",
         title=f"{len(files):,} images: {first_of(shown, MOST_SHOWN)}.",
         seen="",
         kinds=[BINARY] * bool(pair),
-        arguments=[decoded, *_more(code, shape, pair)],
+        arguments=[decoded, *more],
         script=code,
     )
     return Start(
@@ -68,7 +73,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         num_examples=len(files),
         kind=BINARY if pair else CLASSES,
         notes=(
-            *shape.notes,
+            *filter(None, [shape.damaged]),
             *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),
@@ -91,14 +96,3 @@ def _on_folders(images: ImageFolder) -> Iterator[str]:
             f"classes are {', '.join(images.classes)}; folders in them, as of {inner}, are none. If"
             " these are splits, call them train, eval and test"
         )
-
-
-def _more(script: RecordedScript | None, shape: Shape, pair: Sequence[str]) -> Iterator[Source]:
-    """Yield further arguments; `pair` is the negative and the positive class, if there are two."""
-    if shape.form.white:
-        yield fill("    white={},\n", shape.form.white)
-    if pair:
-        label = call("Binary", "label", positive=pair[1], names=tuple(pair))
-        yield fill("    label={},\n", label)
-    if script:
-        yield Source("    augment_with=None,  # the default shifts images a little\n")

@@ -77,7 +77,7 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
 def _kind(column: Column) -> str:
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY
-    if column.numbers is not None:
+    if column.written is not None:
         return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
     if column.is_list:
         return MULTILABEL
@@ -153,7 +153,7 @@ def _guess_several(column: Column) -> None:
 
 
 def _guess_number(column: Column) -> None:
-    if column.numbers is None:
+    if not column.written:
         raise DataError(
             f"--label {column.name}: {column.ranked[0]!r} is not a number, as a regression"
             " needs; choose --kind classes, or another column"

@@ -18,9 +18,7 @@ from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.encoding.image_files import (
     DAMAGES,
     decode_image,
-    largest_value,
     upright_size,
-    white_above,
 )
 from trainer.workloads.encoding.images import as_png
 
@@ -33,11 +31,11 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 @dataclass(frozen=True)
 class Shape:
-    """Guess of the form of images: what was seen, in words, and notes on it."""
+    """Guess of the form of images, what was seen in words, and the files that cannot be read."""
 
     form: Decoding
     seen: str
-    notes: Sequence[str]
+    damaged: str
 
 
 @dataclass(frozen=True)
@@ -95,10 +93,10 @@ def find_picture_column(
     shape = guess_shape([Path(path) for path in dict.fromkeys(files.values())])
     form = shape.form
     arguments: Json = {"size": form.size, "channels": form.channels}
-    arguments |= {"white": form.white} if form.white else {}
     best.guess(FEATURE, "Image", arguments, seen=shape.seen)
     key = replace(best, role=KEY, kind="", seen="a row for each picture")
-    return PictureColumn(best, key, files, form, [*_notes(best, files, pictures), *shape.notes])
+    notes = [*_notes(best, files, pictures), *filter(None, [shape.damaged])]
+    return PictureColumn(best, key, files, form, notes)
 
 
 def _notes(column: Column, files: Mapping[str, str], pictures: Pictures) -> Iterator[str]:
@@ -147,12 +145,10 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
     from PIL import Image
 
     sizes, modes, wrong = Counter[tuple[int, int]](), Counter[str](), []
-    largest = 0.0
     bomb = Image.DecompressionBombWarning
     for path in paths[:MAX_OPENED]:
         try:
             with warnings.catch_warnings(action="error", category=bomb), Image.open(path) as image:
-                largest = max(largest, largest_value(image))
                 sizes[upright_size(image)] += 1
                 modes[image.mode] += 1
         except (*DAMAGES, ValueError, bomb, Image.DecompressionBombError) as error:
@@ -167,15 +163,7 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
     form = Decoding(
         size=most if is_same else DEFAULT_SIZE,
         channels=1 if set(modes) <= set(GREY) else 3,
-        white=white_above(largest) if largest else None,
     )
-    notes = []
-    if wrong:
-        notes.append(f"{len(wrong)} of the pictures cannot be read, such as {wrong[0]}")
-    if form.white:
-        notes.append(
-            f"values in grey pictures of more than 8 bits reach {largest:g}, so white is"
-            f" {form.white:g}; change white in workload.py if that is wrong"
-        )
+    damaged = f"{len(wrong)} of the pictures cannot be read, such as {wrong[0]}" if wrong else ""
     counts = ", ".join(f"{mode} {number}" for mode, number in modes.most_common(3))
-    return Shape(form, f"{seen}; {counts}", notes)
+    return Shape(form, f"{seen}; {counts}", damaged)

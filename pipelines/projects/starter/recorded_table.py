@@ -18,7 +18,9 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
         for column in contents.columns
         if not column.facts.unusable and not column.facts.length
     ]
-    columns = {column.declared: column.numbers_or_texts for column in usable}
+    columns = {
+        column.declared: column.numbers if column.written else column.values for column in usable
+    }
     told = {
         "label": label,
         "kind": kind,

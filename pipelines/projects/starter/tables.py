@@ -194,5 +194,5 @@ def _plain(column: Column, row: int) -> Any:
         items = [item.strip() for item in text.split(LIST_SEPARATOR)]
         return items if column.kind == "Category" else [float(item) for item in items]
     is_number = column.kind == "Number" or column.seen.startswith("Unix ")
-    number = column.per_row[row]
-    return text if not is_number else int(number) if number.is_integer() else float(number)
+    number = column.numbers[row].as_py()
+    return text if not is_number else int(number) if number.is_integer() else number

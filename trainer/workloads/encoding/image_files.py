@@ -97,14 +97,6 @@ def upright_size(image: Any) -> tuple[int, int]:
     return image.size if is_sideways else image.size[::-1]
 
 
-def largest_value(image: Any) -> float:
-    """Return the largest value of a grey image with more than 8 bits; 0 for others."""
-    if image.mode not in _DEEP_MODES:
-        return 0.0
-    values = np.asarray(image)
-    return float(values.max(initial=0, where=np.isfinite(values)))
-
-
 def white_above(value: float) -> int:
     """Return the value of white, all bits set, for pictures whose largest value this is."""
     return int(2 ** math.ceil(math.log2(max(value, 1) + 1))) - 1

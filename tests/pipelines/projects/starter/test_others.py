@@ -1,6 +1,5 @@
 """`trainyard new` for images and records."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,9 +8,7 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
@@ -20,7 +17,6 @@ from tests.support.data.cases.records import example, records_of, sequence
 from tests.support.data.class_folders import save_images
 from tests.support.data.trials import prepared_by, try_folder
 from trainer.workloads import Classes, ImageFolder, Values, load_workload
-from trainer.workloads.description import describe, read_description
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -69,38 +65,6 @@ def test_pictures_that_cannot_be_read_are_said_and_not_measured(tmp_path):
     start = start_images(str(tmp_path / "photos"))
     assert "size=(20, 12),  # all are 20x12" in start.workload
     assert [note for note in start.notes if note.startswith("2 of the pictures cannot be read,")]
-
-
-@pytest.mark.parametrize(
-    ("values", "white"),
-    [
-        (np.full((8, 8), 3000, np.uint16), 4095),
-        (np.full((8, 8), 0.7, np.float32), 1),
-    ],
-)
-def test_white_is_guessed_from_deep_pictures_and_the_same_when_served(tmp_path, values, white):
-    for name, dark in (("cells", values), ("none", values // 2)):
-        (tmp_path / "slides" / name).mkdir(parents=True)
-        for at in range(40):
-            Image.fromarray(dark).save(tmp_path / "slides" / name / f"{at}.tif")
-    start = start_images(str(tmp_path / "slides"))
-    assert [note for note in start.notes if f"so white is {white};" in note]
-    write_folder(tmp_path / "own", start)
-    workload = load_workload(str(tmp_path / "own"))
-    assert (workload.channels, workload.white) == (1, white)
-    data = (tmp_path / "slides/cells/0.tif").read_bytes()
-    served = read_description(describe(workload))
-    for each in (workload, served):
-        assert each.decode_file(data)[0, 0] == int(float(values[0, 0]) * 255 / white)
-    manifest = prepare(
-        str(tmp_path / "own"),
-        output_dir=tmp_path / "examples",
-        data_dir=tmp_path,
-        options=PrepareOptions(files=(str(tmp_path / "slides"),)),
-    )
-    assert manifest["rows"]["written"] == 80
-    statistics = json.loads((tmp_path / "examples/statistics.json").read_text())
-    assert statistics["splits"]["train"]["pixels"]["mean"][0] > 30
 
 
 def test_an_empty_or_single_class_folder_is_named(tmp_path):
