@@ -9,13 +9,12 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
-from pipelines.projects.runs import find_run
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from tests.support.data.cases.records import example, records_of, sequence
 from tests.support.data.class_folders import save_images
-from tests.support.data.trials import prepared_by, try_folder
+from tests.support.data.trials import try_folder
 from trainer.workloads import Classes, ImageFolder, Values, load_workload
 
 pytestmark = pytest.mark.timeout(180)
@@ -146,19 +145,6 @@ def test_the_records_of_a_folder_need_no_suffix(tmp_path, write):
     start = start_records([folder, str(tmp_path / "more/data")], "y")
     assert start.num_examples == 180
     assert [Path(file).name for file in find_files(start.data)] == [*names, "a.tfrec"]
-
-
-def test_records_whose_first_length_looks_like_gzip_are_read(tmp_path, write):
-    folder = write(numbered(note=lambda at: [b"a" if at else b"b" * 35_562]))
-    path = Path(folder, "a.tfrecord")
-    assert path.read_bytes()[:2] == b"\x1f\x8b"
-    start = start_records([folder], "y")
-    assert start.num_examples == 60
-    write_folder(tmp_path / "own", start)
-    options = find_run(str(tmp_path / "own")).prepare_options()
-    prepared = prepared_by(tmp_path / "own", options, tmp_path / "trial")
-    assert prepared.errors == []
-    assert prepared.manifest["rows"]["read"] == 60
 
 
 def test_what_is_no_record_is_named(tmp_path, write):
