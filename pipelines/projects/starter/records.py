@@ -22,7 +22,7 @@ from components.shared.text.value_text import first_of
 from pipelines.projects.literals import Source, call, comment, fill, quoted
 from pipelines.projects.starter.column import FEATURE, IGNORED, Column
 from pipelines.projects.starter.folder import Start, check_number, workload_source
-from pipelines.projects.starter.forms import read_forms
+from pipelines.projects.starter.forms import TEXT, read_forms
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
 from pipelines.projects.starter.labels import (
     BINARY,
@@ -93,15 +93,16 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
     check_number(num_records, paths[0], "records")
     names = valid_names(sorted(seen))
     columns = [seen[name].column(name, names[name], num_records) for name in names]
-    read_forms(columns, {}, {","})
+    texts = {name: TEXT for name in names if "string" in seen[name].dtypes}
+    read_forms(columns, texts, {","})
     target = _label(columns, label, seen, kind.title())
     features = [column for column in columns if column.name != label]
     for column in features:
         if column.facts.unusable or (column.facts.kind == LIST and not column.facts.length):
             column.guess(IGNORED, seen=column.facts.unusable or UNEVEN)
     guess_roles([column for column in features if not column.role], num_records)
-    used = [column for column in features if column.role == FEATURE]
-    reasons = {column.name: column.seen for column in features if column.role != FEATURE}
+    used = [column for column in features if column.role == FEATURE and column.kind != "Text"]
+    reasons = {column.name: column.seen for column in features if column not in used}
     if not used:
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")

@@ -158,6 +158,7 @@ def test_what_is_no_record_is_named(tmp_path, write):
 
 
 ODD = {
+    "long texts": (lambda at: [b"one two three %d" % at], "60 texts of 4 words"),
     "bytes": (lambda at: [np.arange(8, dtype="f4").tobytes()], "bytes that are no text; .*raw"),
     "mixed": (lambda at: [at if at < 30 else at / 2], "of one type in some records"),
     "lengths": (lambda at: [7] * (at % 4), "its number of values differs"),
@@ -201,6 +202,11 @@ def test_a_feature_of_records_that_tells_the_label_is_noted(write):
     notes = start_records([write(numbered(**told))], "image/class/label").notes
     [note] = [note for note in notes if " tells " in note]
     assert note.startswith("image/class/text: tells image/class/label alone")
+
+
+def test_texts_of_records_are_no_numbers_in_other_forms(write):
+    start = start_records([write(numbered(code=lambda at: [b"1.%03d" % (at % 9)]))], "y")
+    assert '"code": Values("string"),' in start.workload
 
 
 def test_sequence_examples_are_counted(write):
