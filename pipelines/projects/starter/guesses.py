@@ -68,7 +68,7 @@ WORDS = 3  # mean number of words from which a column is a text
 def guess_roles(columns: Sequence[Column], num_rows: int, *, has_key: bool = False) -> None:
     """Guess what columns are; one decides about the split, a key or a group.
 
-    With `has_key` another column does.
+    With `has_key` none of them does.
     """
     for column in columns:
         _guess_role(column, num_rows)

@@ -100,7 +100,8 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
     for column in features:
         if column.facts.unusable or (column.facts.kind == LIST and not column.facts.length):
             column.guess(IGNORED, seen=column.facts.unusable or UNEVEN)
-    guess_roles([column for column in features if not column.role], num_records)
+    guessed = [column for column in features if not column.role]
+    guess_roles(guessed, num_records, has_key=True)  # no feature decides about the split
     used = [column for column in features if column.role == FEATURE and column.kind != "Text"]
     reasons = {column.name: column.seen for column in features if column not in used}
     if not used:

@@ -214,3 +214,8 @@ def test_sequence_examples_are_counted(write):
     folder = write([sequence()], "b.tfrecord")
     [note] = start_records([folder], "y").notes
     assert note.startswith("left out: 1 records; each is a tf.train.SequenceExample")
+
+
+def test_ids_of_records_are_left_out_and_decide_nothing(write):
+    start = start_records([write(numbered(patient=lambda at: [b"p%d" % (at // 2)]))], "y")
+    assert start.notes == ("patient: left out: ids: 30 values, 2.0 rows of each",)
