@@ -34,10 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = str(arguments.folder).rstrip("/")
     lines = [
         f"wrote {folder}: {', '.join(names)}",
-        *(
-            f"note: {note}"
-            for note in (*(start.script.notes if start.script else ()), *start.notes)
-        ),
+        *(f"note: {note}" for note in start.notes),
         f"try it: trainyard check {shlex.quote(folder)}",
         f"run it: trainyard run {shlex.quote(folder)}",
     ]

@@ -92,7 +92,7 @@ class Start:
     Attributes:
         splits: the split of each of these files, if the files decide it.
         kind: of the label.
-        notes: what the user should know, a line each.
+        said: on the data, a line each.
         batch_size: of a model whose recipe says how long; 0: epochs for so many examples, too.
         script: whose model and settings the workload has.
     """
@@ -103,9 +103,14 @@ class Start:
     kind: str
     splits: Mapping[str, str] = field(default_factory=dict)
     instances: list[Json] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
     batch_size: int = 0
     script: RecordedScript | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know, a line each."""
+        return [*(self.script.notes if self.script else ()), *self.said]
 
     @property
     def train(self) -> Mapping[str, int]:

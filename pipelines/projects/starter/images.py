@@ -72,7 +72,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         data=(folder,),
         num_examples=len(files),
         kind=BINARY if pair else CLASSES,
-        notes=(
+        said=(
             *filter(None, [shape.damaged]),
             *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),

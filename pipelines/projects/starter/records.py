@@ -130,7 +130,7 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
         data=patterns,
         num_examples=num_records,
         kind=target.kind,
-        notes=(
+        said=(
             *(f"left out: {count:,} records; each {why}" for why, count in bad.items()),
             *(f"{column.name}: {warning}" for column, warning in leaks_of(used, target).items()),
             *(f"{name}: left out: {why}" for name, why in reasons.items()),

@@ -90,7 +90,7 @@ def start_table(
         instances=_instances(features, picture),
         batch_size=0 if picture else batch,
         script=code,
-        notes=(
+        said=(
             *(_on_required(features, code) if code else ()),
             *shared(leaks.items()),
             *(picture.notes if picture else ()),
