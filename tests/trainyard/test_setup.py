@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("trainyard", "pipelines", "components", "trainer")
+PACKAGES = ("trainyard", "pipelines", "components", "trainer", "vertex_local/rules")
 OURS = {*PACKAGES, "vertex_local"}
 OTHERS = {
     "google.api_core": "google-api-core",
