@@ -8,7 +8,6 @@ and share what this process has imported.
 import contextlib
 import gc
 import logging
-import multiprocessing
 import os
 import signal
 import threading
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
@@ -166,7 +165,5 @@ def _start(stop: Connection, stopper: Connection, counter: Any) -> None:
 
 
 def _exit_when_told(stop: Connection) -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel, stop])
+    stop.poll(None)  # until the parent closes its end, or is killed
     os._exit(1)
