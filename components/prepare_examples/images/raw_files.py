@@ -74,24 +74,22 @@ def row_bytes(kind: ImageFormat) -> int:
 
 
 @dataclass(frozen=True)
-class Idx:
-    """A checked idx file: `shape[0]` rows of `math.prod(shape[1:])` bytes."""
+class RawFile:
+    """A checked file of rows of bytes."""
 
     path: Path
-    shape: tuple[int, ...]
-
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a row."""
-        return math.prod(self.shape[1:])
+    num_rows: int
+    row_bytes: int
+    header_bytes: int = 0
 
     def read(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return rows `start` to `stop`, flattened: shape (stop - start, row_bytes)."""
-        header_bytes = 4 + 4 * len(self.shape)
-        return _read_rows(self.path, start, stop, self.row_bytes, offset=header_bytes)
+        """Return rows `start` to `stop`, flattened; a memory map takes twice as long."""
+        num_bytes, offset = (stop - start) * self.row_bytes, start * self.row_bytes
+        content = np.fromfile(self.path, np.uint8, num_bytes, offset=self.header_bytes + offset)
+        return content.reshape(-1, self.row_bytes)
 
 
-def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
+def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> RawFile:
     """Check a file's magic number, dimensions and length; return its description.
 
     `row_shape` are the dimensions after the first one: () for labels, (28, 28) for images.
@@ -117,39 +115,38 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
     num_bytes, expected = path.stat().st_size, header_bytes + math.prod(shape)
     if num_bytes != expected:
         raise DataError(f"{path}: has {num_bytes} bytes, but its header specifies {expected}")
-    return Idx(path=path, shape=shape)
+    return RawFile(path, shape[0], math.prod(row_shape), header_bytes)
 
 
-def _open_part(kind: IdxImages, data_dir: Path, part: str) -> tuple[Idx, Idx]:
+def _open_part(kind: IdxImages, data_dir: Path, part: str) -> tuple[RawFile, RawFile]:
     images = open_idx(data_dir / f"{part}-images-idx3-ubyte", row_shape=kind.shape)
     return images, open_idx(data_dir / f"{part}-labels-idx1-ubyte", row_shape=())
 
 
 def _checked_idx(kind: IdxImages, data_dir: Path, part: str) -> int:
     images, labels = _open_part(kind, data_dir, part)
-    num_images, num_labels = images.shape[0], labels.shape[0]
-    if num_images != num_labels:
+    if images.num_rows != labels.num_rows:
         raise DataError(
-            f"{images.path} has {num_images} images, {labels.path.name} {num_labels} labels"
+            f"{images.path} has {images.num_rows} images, {labels.path.name} {labels.num_rows}"
+            " labels"
         )
-    _check_labels(labels.read(0, num_labels).reshape(-1), labels.path, kind.num_classes)
-    return num_images
+    _check_labels(labels.read(0, labels.num_rows).reshape(-1), labels.path, kind.num_classes)
+    return images.num_rows
 
 
 def raw_records(kind: BinaryBatches, data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
     """Yield the shard's raw records of binary batches, uint8 [batch, bytes of a record]."""
-    first, record_bytes = 0, 1 + row_bytes(kind)
-    batch_size = max(1, RECORD_BATCH_BYTES // record_bytes)
-    for file in kind.train if shard.part == "train" else kind.test:
-        path = data_dir / file
-        num_rows = _num_records(kind, path)
-        start, stop = max(shard.start - first, 0), min(shard.stop - first, num_rows)
+    first = 0
+    batch_size = max(1, RECORD_BATCH_BYTES // (1 + row_bytes(kind)))
+    for name in kind.train if shard.part == "train" else kind.test:
+        file = _open_batch(kind, data_dir / name)
+        start, stop = max(shard.start - first, 0), min(shard.stop - first, file.num_rows)
         for row in range(start, stop, batch_size):
-            yield _read_rows(path, row, min(row + batch_size, stop), record_bytes)
-        first += num_rows
+            yield file.read(row, min(row + batch_size, stop))
+        first += file.num_rows
 
 
-def _num_records(kind: BinaryBatches, path: Path) -> int:
+def _open_batch(kind: BinaryBatches, path: Path) -> RawFile:
     num_bytes, size = path.stat().st_size, 1 + row_bytes(kind)
     if num_bytes % size or not num_bytes:
         sides = " by ".join(map(str, kind.shape))
@@ -158,23 +155,15 @@ def _num_records(kind: BinaryBatches, path: Path) -> int:
             f"of a record (one label and {sides} pixels): record "
             f"{num_bytes // size} (the first is 0) has {num_bytes % size:,}"
         )
-    return num_bytes // size
+    return RawFile(path, num_bytes // size, size)
 
 
 def _checked_records(kind: BinaryBatches, path: Path) -> int:
-    num_rows = _num_records(kind, path)
+    num_rows = _open_batch(kind, path).num_rows
     # Mapped, as only one byte of each record is looked at.
     labels = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)[:, 0]
     _check_labels(labels, path, kind.num_classes)
     return num_rows
-
-
-def _read_rows(
-    path: Path, start: int, stop: int, size: int, *, offset: int = 0
-) -> NDArray[np.uint8]:
-    """Return rows of `size` bytes of a file; a memory map takes twice as long."""
-    count = (stop - start) * size
-    return np.fromfile(path, np.uint8, count, offset=offset + start * size).reshape(-1, size)
 
 
 def _check_labels(labels: NDArray[np.uint8], path: Path, num_classes: int) -> None:
