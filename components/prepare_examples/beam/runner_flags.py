@@ -16,8 +16,7 @@ DATAFLOW = "DataflowRunner"
 def runner_flags(runner: str, *, num_workers: int = 0) -> tuple[str, ...]:
     """Return Beam's flags for a runner; without its name, for the runner that other flags name.
 
-    `num_workers` threads of the DirectRunner leave the work to as many forked processes
-    (`beam.processes`); 0 is its default.
+    With the DirectRunner `num_workers` forked processes do the work; 0: one for each core.
     """
     flags = (f"--runner={runner}",) if runner else ()
     if num_workers == 0:
