@@ -73,7 +73,6 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         num_examples=len(files),
         kind=BINARY if pair else CLASSES,
         said=(
-            *filter(None, [shape.damaged]),
             *_on_folders(images),
             *(f"the class {name} has only {number} images" for name, number in rare),
         ),
@@ -82,10 +81,6 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
 
 
 def _on_folders(images: ImageFolder) -> Iterator[str]:
-    if refused := images.refused:
-        path, reason = refused[0]
-        files = "1 file is" if len(refused) == 1 else f"{len(refused):,} files are"
-        yield f"{files} left out: {path} {reason}"
     if folders := images.rule.files:
         splits = "; ".join(f"{Path(folder).name}: {split}" for folder, split in folders.items())
         yield f"split by the folders ({splits})"

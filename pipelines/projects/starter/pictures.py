@@ -9,7 +9,6 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tables.picture_rows import PictureRows, unused_files
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from pipelines.projects.literals import quoted
 from pipelines.projects.starter.column import FEATURE, KEY, Column, rows_text
@@ -31,11 +30,10 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 @dataclass(frozen=True)
 class Shape:
-    """Guess of the form of images, what was seen in words, and the files that cannot be read."""
+    """Guess of the form of images, and what was seen in words."""
 
     form: Decoding
     seen: str
-    damaged: str
 
 
 @dataclass(frozen=True)
@@ -95,12 +93,11 @@ def find_picture_column(
     arguments: Json = {"size": form.size, "channels": form.channels}
     best.guess(FEATURE, "Image", arguments, seen=shape.seen)
     key = replace(best, role=KEY, kind="", seen="a row for each picture")
-    notes = [*_notes(best, files, pictures), *filter(None, [shape.damaged])]
-    return PictureColumn(best, key, files, form, notes)
+    return PictureColumn(best, key, files, form, [*_notes(best, files)])
 
 
-def _notes(column: Column, files: Mapping[str, str], pictures: Pictures) -> Iterator[str]:
-    """Yield the guess, and what is left out."""
+def _notes(column: Column, files: Mapping[str, str]) -> Iterator[str]:
+    """Yield the guess, and the rows that are left out."""
     paths = [files[name] for name in column.present.to_pylist() if name in files]
     num_rows = len(column.texts)
     yield (
@@ -118,7 +115,6 @@ def _notes(column: Column, files: Mapping[str, str], pictures: Pictures) -> Iter
             f" group_by=[{quoted(column.declared)}] instead of key if a picture may have"
             " several rows"
         )
-    yield from PictureRows(unused=unused_files(pictures, paths)).words()
 
 
 def _files_of(column: Column, pictures: Pictures) -> dict[str, str]:
@@ -164,6 +160,5 @@ def guess_shape(paths: Sequence[Path]) -> Shape:
         size=most if is_same else DEFAULT_SIZE,
         channels=1 if set(modes) <= set(GREY) else 3,
     )
-    damaged = f"{len(wrong)} of the pictures cannot be read, such as {wrong[0]}" if wrong else ""
     counts = ", ".join(f"{mode} {number}" for mode, number in modes.most_common(3))
-    return Shape(form, f"{seen}; {counts}", damaged)
+    return Shape(form, f"{seen}; {counts}")
