@@ -15,15 +15,17 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.literals import Source, comment, quoted
+from pipelines.projects.literals import Source, comment, quoted, wrapped
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
+WIDTH = 96  # of a line within a function
 MOST_INLINE = 40  # items of a list in the source; longer ones are in a file
 LOOKUPS = keras.layers.TextVectorization | keras.layers.StringLookup | keras.layers.IntegerLookup
 KEPT = (
     *(keras.Operation, keras.Model, keras.Metric, keras.Loss, keras.Optimizer, keras.Initializer),
     *(keras.optimizers.schedules.LearningRateSchedule, keras.callbacks.Callback),
     *(keras.Regularizer, keras.constraints.Constraint, keras.DTypePolicy),
+    keras.random.SeedGenerator,
 )
 
 
@@ -94,8 +96,7 @@ class Writer:
             case tuple():
                 return f"({', '.join(map(self.of, thing))}{',' * (len(thing) == 1)})"
             case keras.Sequential():
-                layers = "".join(f"    {self.of(layer)},\n" for layer in thing.layers)
-                return f"keras.Sequential([\n{layers}])"
+                return f"keras.Sequential({self.of(thing.layers)})"
         if hasattr(thing, "_nodes_by_depth"):
             return self._of_graph(thing)
         if hasattr(thing, "_made_by"):
@@ -188,9 +189,12 @@ class Writer:
                 is_one = len(node.outputs) == 1
                 self._tensors[id(tensor)] = f"x{at}" if is_one else f"x{at}[{index}]"
         ends = self.of(model._inputs_struct), self.of(model._outputs_struct)
-        body = "\n".join([*lines, f"return keras.Model({', '.join(ends)})"])
+        lines = [
+            wrapped(line, WIDTH) for line in [*lines, f"return keras.Model({', '.join(ends)})"]
+        ]
         function = f"make_model_{len(self._models) + 1}"
-        self._models.append(f"def {function}():\n{textwrap.indent(body, '    ')}")
+        body = textwrap.indent("\n".join(lines), "    ")
+        self._models.append(f"def {function}():\n{body}")
         return f"{function}()"
 
     def definitions(self) -> tuple[list[str], list[str]]:

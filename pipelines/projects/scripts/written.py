@@ -15,7 +15,7 @@ from pipelines.projects.scripts.record import VALUES, WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import first
 from pipelines.projects.scripts.script_text import ScriptFault
-from pipelines.projects.scripts.source import Writer
+from pipelines.projects.scripts.source import WIDTH, Writer
 from trainer import Json
 
 COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
@@ -30,7 +30,6 @@ DEFAULT_BATCH = 32
 NUM_CHECKED = 64
 CLOSE = 1e-3
 MOST_SHOWN = 12
-WIDTH = 96  # of a line within a function
 FROM_FILE = 'Path(__file__).with_name("{}")'
 MODEL = '''def model(inputs):
     """Return the model of the fit in line {line} of {file} for the file's own values."""

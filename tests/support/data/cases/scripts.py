@@ -110,7 +110,7 @@ CASES = {
         "model = keras.Sequential([keras.Input((4,)), norm, layers.Dense(3)])\n"
         f"model.compile('adam', {LOGITS})\n" + FIT.format("model", ""),
         says=("frozen, as the script has learnt it: mean of norm",),
-        workload=("is_required=True", "keras.layers.Normalization(mean=[3"),
+        workload=("is_required=True", "mean=[3"),
     ),
     "whole_script": ScriptCase(
         HEAD + NUMBERS + "norm = layers.Normalization()\nnorm.adapt(x)\n"
