@@ -10,7 +10,7 @@ from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import Source, call, fill, literal
-from pipelines.projects.scripts.record import RecordedScript, record
+from pipelines.projects.scripts.record import record
 from pipelines.projects.starter.folder import Start, workload_source
 from pipelines.projects.starter.labels import BINARY, CLASSES
 from pipelines.projects.starter.pictures import guess_shape

@@ -1,8 +1,9 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
+import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.shared.text.value_text import first_of
@@ -40,12 +41,11 @@ def _totals(columns: Iterable[Column]) -> dict[int, list[str]]:
     """Return the columns of which a row has the sum of all other rows, by the row."""
     totals: dict[int, list[str]] = {}
     for column in columns:
-        numbers = column.per_row
-        is_counted = column.numbers is not None and column.role not in (KEY, GROUP)
-        if is_counted and column.num_unique >= FEWEST_NUMBERS:
-            most = np.nanmax(numbers)
-            if most > 0 and np.isclose(np.nansum(numbers), 2 * most, rtol=1e-12):
-                totals.setdefault(int(np.nanargmax(numbers)), []).append(column.name)
+        if column.written and column.role not in (KEY, GROUP):
+            most, total = column.summary["max"], pc.sum(column.numbers).as_py()
+            is_sum = most > 0 and math.isclose(total, 2 * most, rel_tol=1e-12)
+            if is_sum and column.num_unique >= FEWEST_NUMBERS:
+                totals.setdefault(pc.index(column.numbers, most).as_py(), []).append(column.name)
     return totals
 
 
