@@ -351,3 +351,14 @@ def test_damage_in_a_parquet_file_is_reported_with_file_and_row(run, write, rows
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"^\S*t\.parquet, from row 61 on, cannot be read: "):
         run("taxi", path)
+
+
+def test_times_are_counted_of_the_rows_that_are_used(tmp_path, run):
+    moments = pa.array([*range(100)], pa.timestamp("s", "UTC"))
+    parquet.write_table(
+        pa.table({"at": moments, "y": [number % 2 for number in range(100)]}),
+        tmp_path / "rows.parquet",
+    )
+    table = 'Table([Timestamp("at")], label=Binary("y"))'
+    times = run(table, tmp_path / "rows.parquet", max_examples=60).manifest["times"]
+    assert times["rows_converted_from"] == {"UTC": 60}
