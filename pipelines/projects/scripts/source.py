@@ -259,7 +259,10 @@ def _changed(thing: Any) -> dict[str, Any]:
     arguments, named = thing._made_by
     known = {"trainable", "dtype", *inspect.signature(type(thing).__init__).parameters} - {"name"}
     try:
-        first, now = type(thing)(*arguments, **named).get_config(), thing.get_config()
+        first, now = (
+            made.get_config() if hasattr(made, "get_config") else vars(made)  # of a callback
+            for made in (type(thing)(*arguments, **named), thing)
+        )
     except Exception:  # a class of the script's own, without a configuration
         return {}
     return {n: own for n, own in now.items() if n in known and repr(own) != repr(first.get(n))}

@@ -75,6 +75,12 @@ def slowed():
     return optimizer
 
 
+def patient():
+    callback = keras.callbacks.EarlyStopping("loss")
+    callback.patience = 7
+    return callback
+
+
 def frozen():
     layer = layers.Dense(2)
     layer.trainable = False
@@ -90,6 +96,7 @@ OBJECTS = {
         keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.96), momentum=0.9
     ),
     "keras.optimizers.SGD(learning_rate=0.5)": slowed,
+    'keras.callbacks.EarlyStopping(monitor="loss", patience=7)': patient,
     'keras.metrics.AUC(curve="PR", name="auc")': lambda: keras.metrics.AUC(curve="PR", name="auc"),
     "keras.losses.BinaryCrossentropy(from_logits=True)": lambda: keras.losses.BinaryCrossentropy(
         from_logits=True
