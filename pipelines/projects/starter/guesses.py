@@ -56,6 +56,9 @@ WHOLE_TIMES = {
     "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
 }
+# Digits of dates without signs between, and the years that these have.
+DATES = {"%Y%m%d": 8, "%Y%m": 6, "%m%d%Y": 8, "%d%m%Y": 8}
+FIRST_YEAR, LAST_YEAR = 1900, 2100
 USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
@@ -213,10 +216,7 @@ def _is_number(column: Column, form: str) -> bool:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
-    time, dates = _whole_time(column), ""
-    if time and "%" in time.format:
-        option = f"--written {column.name}={time.format}"
-        dates = f"; perhaps dates: to read them so, give {option}"
+    dates = _perhaps_dates(column)
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
@@ -235,6 +235,19 @@ def _is_number(column: Column, form: str) -> bool:
     return True
 
 
+def _perhaps_dates(column: Column) -> str:
+    """Return that all values are dates in digits, with the option that reads them so, or ""."""
+    texts = column.present.unique()
+    sizes = pc.utf8_length(texts).unique().to_pylist()
+    for form, size in DATES.items() if len(sizes) == 1 else ():
+        seconds = seconds_in(texts, Timestamp(column.name, format=form))
+        if size in sizes and not seconds.null_count:
+            years = pc.year(seconds.cast(pa.timestamp("s")))
+            if pc.min(years).as_py() >= FIRST_YEAR and pc.max(years).as_py() < LAST_YEAR:
+                return f"; perhaps dates: to read them so, give --written {column.name}={form}"
+    return ""
+
+
 def _guess_words(column: Column, num_rows: int) -> None:
     """Guess a list, a code, a text, an identifier or a category."""
     texts, unique = column.present, column.num_unique
@@ -248,7 +261,7 @@ def _guess_words(column: Column, num_rows: int) -> None:
         column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
     elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        _guess_category(column, seen, is_said=True)
+        _guess_category(column, seen + _perhaps_dates(column), is_said=True)
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
         column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     elif is_unique:

@@ -460,6 +460,11 @@ READINGS = {
         'Category("branch")',
         "branch: read as .*codes with zeros in front, such as 004",
     ),
+    "dates in digits": (
+        {"seen": [f"10{row % 28 + 1:02}2018" for row in ROWS]},
+        'Number("seen", low=0)',
+        "seen: read as .*perhaps dates: to read them so, give --written seen=%m%d%Y",
+    ),
     "milliseconds": (
         {"at": [str(1_760_000_000_000 + 61_000 * row) for row in ROWS]},
         'Timestamp("at", format="milliseconds")',
