@@ -9,7 +9,7 @@ from components.errors import StepError
 from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
 from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
-from pipelines.errors import RegistryError, ResourceError, ServiceError, with_place
+from pipelines.errors import LocalServiceError, RegistryError, ResourceError, with_place
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from trainer.errors import ConfigError, InputError
 
@@ -103,7 +103,7 @@ FAILURES = (
     InputError,
     VertexError,
     RegistryError,
-    ServiceError,
+    LocalServiceError,
     OSError,
     subprocess.TimeoutExpired,
 )

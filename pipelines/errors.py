@@ -15,7 +15,7 @@ class RegistryError(Exception):
     """The repository of packages refused a request or did not respond."""
 
 
-class ServiceError(Exception):
+class LocalServiceError(Exception):
     """This machine's service did not start, does not respond, or runs in another mode."""
 
 

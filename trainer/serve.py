@@ -21,7 +21,7 @@ from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.batching import Batcher
 from trainer.serving.http.bodies import predict_requests
-from trainer.serving.http.limits import Limits, ServerConfig, parse_environ
+from trainer.serving.http.limits import ServerConfig, ServerLimits, parse_environ
 from trainer.serving.http.server import Server
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def load_ready_predictor(storage_uri: str, *, trust: Trust = STRANGER) -> Any:
 
 async def serve(config: ServerConfig, listener: socket.socket, *, trust: Trust = STRANGER) -> None:
     """Serve until SIGTERM or SIGINT, then complete all requests."""
-    limits = Limits(body_bytes=config.max_body_bytes, read_bytes=10 * config.max_body_bytes)
+    limits = ServerLimits(body_bytes=config.max_body_bytes, read_bytes=10 * config.max_body_bytes)
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     app = PredictionApp(config, limits)
     server = Server(app, limits)

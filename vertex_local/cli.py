@@ -214,7 +214,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    options = server.Options(
+    options = server.ServeOptions(
         root=arguments.root,
         port=arguments.port,
         is_while_used=arguments.while_used,

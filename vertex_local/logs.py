@@ -14,7 +14,7 @@ from vertex_local import Json
 from vertex_local.api.query import grammar
 from vertex_local.api.query.grammar import Joined, Restriction
 from vertex_local.api.query.pages import page_size
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
@@ -115,7 +115,7 @@ def _entries(job_name: str, path: Path, lines: list[tuple[int, str]]) -> list[Js
 
 
 def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -> Json:
-    job = ResourceName.from_name(job_name)
+    job = ResourcePath.from_name(job_name)
     return {
         "logName": f"projects/{job.project}/logs/{task_name}",
         "resource": {"type": "ml_job", "labels": {"job_id": job.id, "task_name": task_name}},
@@ -150,7 +150,7 @@ def _replica(path: Path) -> str:
 def _find(service: Service, projects: list[str], kind: str, resource_id: str) -> Json | None:
     """Return the job or run of an id in any location of these projects."""
     for name in service.store.names(kind):
-        if name.endswith(f"/{resource_id}") and ResourceName.from_name(name).project in projects:
+        if name.endswith(f"/{resource_id}") and ResourcePath.from_name(name).project in projects:
             return service.store.find(name)
     return None
 

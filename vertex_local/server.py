@@ -64,7 +64,7 @@ MODULES: tuple[ModuleType, ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ServeOptions:
     """Options of `vertex-local serve`, whose help says what they mean.
 
     Schedules run only in a service that stays: without `is_while_used`, or kept by a user.
@@ -83,7 +83,7 @@ class Options:
     is_shared: bool = False
 
 
-def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
+def serve(options: ServeOptions, *, on_ready: Callable[[str], None]) -> None:
     """Serve a root folder until SIGTERM, SIGINT or SIGHUP; call `on_ready` with the URL once ready.
 
     Raises:
@@ -136,7 +136,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     del lock, users_file  # both files are locked until here
 
 
-def _set_token(options: Options, root: Path) -> str:
+def _set_token(options: ServeOptions, root: Path) -> str:
     """Return the token that requests must have, which the service's processes get as a variable.
 
     "" if the kernel tells whose a connection is, or if every user may connect.
@@ -149,7 +149,12 @@ def _set_token(options: Options, root: Path) -> str:
 
 
 def _service(
-    options: Options, *, root: Path, store: Store, listener: socket.socket, engine: Engine | None
+    options: ServeOptions,
+    *,
+    root: Path,
+    store: Store,
+    listener: socket.socket,
+    engine: Engine | None,
 ) -> Service:
     url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     os.environ |= redirect.variables(url.removeprefix("http://"))  # also of its child processes
@@ -176,7 +181,7 @@ def _service(
     return service
 
 
-def _serve_buckets(options: Options, *, port: int, token: str) -> str:
+def _serve_buckets(options: ServeOptions, *, port: int, token: str) -> str:
     """Serve the buckets, if there are any; return the address of their API, "" without one.
 
     The service's processes inherit the variables.
@@ -210,7 +215,7 @@ def _remove_left_containers(root: Path) -> None:
         (root / CONTAINERS_MARK).unlink()
 
 
-def _listen(options: Options) -> socket.socket:
+def _listen(options: ServeOptions) -> socket.socket:
     kind = _socket_kind(options)
     if options.is_shared:
         logger.warning(
@@ -227,7 +232,7 @@ def _listen(options: Options) -> socket.socket:
     return _bind(0, kind)
 
 
-def _socket_kind(options: Options) -> type[socket.socket]:
+def _socket_kind(options: ServeOptions) -> type[socket.socket]:
     return socket.socket if options.is_shared or system.IS_PORTABLE else peers.OwnersSocket
 
 

@@ -17,7 +17,7 @@ from trainer.errors import first_line
 NUM_SHOWN = 3  # errors that a message names
 
 
-class PartFiles:
+class PredictionFiles:
     """Open files of a part; the file of errors is created with the first error.
 
     `specs` describe a prediction and give all parts the same schema in Parquet; without them it is
@@ -36,7 +36,7 @@ class PartFiles:
         self._first_errors: list[Json] = []
         self.num_rows = self.num_errors = 0
 
-    def __enter__(self) -> "PartFiles":
+    def __enter__(self) -> "PredictionFiles":
         return self
 
     def __exit__(self, *_: object) -> None:

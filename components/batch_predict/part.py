@@ -16,7 +16,7 @@ from components.batch_predict.inputs.lines import read_lines, read_pictures
 from components.batch_predict.inputs.plan import LINES, PICTURES, TABLES
 from components.batch_predict.inputs.records import read_records
 from components.batch_predict.inputs.tables import read_table
-from components.batch_predict.output import PartFiles
+from components.batch_predict.output import PredictionFiles
 from components.batch_predict.unknown_values import UnknownValues
 from components.prepare_examples.errors import DataError
 from trainer import Json
@@ -31,7 +31,7 @@ _followers: list[Callable[[int], None]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartOptions:
+class PredictionOptions:
     """Options of every part."""
 
     model_uri: str
@@ -58,7 +58,7 @@ def load_model(model_uri: str, trust: Trust = STRANGER) -> Any:
         raise DataError(str(error)) from error
 
 
-def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
+def predict_part(part: Json, *, options: PredictionOptions, output_dir: str) -> Json:
     """Write the files of one part; return their entries.
 
     Raises:
@@ -66,7 +66,7 @@ def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
     """
     predictor = load_model(options.model_uri, Trust.from_flags(options.trust))
     unknown = UnknownValues(getattr(predictor, "workload", None))
-    with PartFiles(
+    with PredictionFiles(
         Path(output_dir),
         number=part["number"],
         num_parts=options.num_parts,
@@ -80,7 +80,7 @@ def predict_part(part: Json, *, options: PartOptions, output_dir: str) -> Json:
     return {**files.result(), "unknown": unknown.by_column}
 
 
-def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch]:
+def _batches(part: Json, predictor: Any, options: PredictionOptions) -> Iterator[Batch]:
     if part["kind"] == TABLES:
         zone, patterns = options.time_zone, options.patterns
         return read_table(part, predictor, time_zone=zone, patterns=patterns)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components.batch_predict.inputs.plan import find_inputs, plan_parts, without_pictures
 from components.batch_predict.options import PredictOptions
-from components.batch_predict.part import PartOptions, load_model, predict_part, shown
+from components.batch_predict.part import PredictionOptions, load_model, predict_part, shown
 from components.batch_predict.unknown_values import merge_unknown
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.beam.runner_flags import checked_flags
@@ -67,7 +67,7 @@ def predict_files(
     parts, unused = plan_parts(files, predictor, options)
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
-    part_options = PartOptions(
+    part_options = PredictionOptions(
         model_uri=model_uri,
         num_parts=len(parts),
         format=options.format,
@@ -102,7 +102,7 @@ def describe(summary: Json) -> str:
 
 
 def _run(
-    parts: Sequence[Json], folder: Path, *, options: PartOptions, flags: Sequence[str]
+    parts: Sequence[Json], folder: Path, *, options: PredictionOptions, flags: Sequence[str]
 ) -> Json:
     return run_pipeline(
         parts,

@@ -34,7 +34,7 @@ Array = NDArray[Any]
 logger = logging.getLogger(__name__)
 
 
-class Rows:
+class SplitRows:
     """The rows of some splits of a dataset, and the hash of each one.
 
     Raises:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from components.errors import StepError, exit_code_of
-from components.evaluate.fold_training import OFF, Array, Rows, deal, train_all
+from components.evaluate.fold_training import OFF, Array, SplitRows, deal, train_all
 from components.evaluate.folds import num_folds
 from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.output.publish import MANIFEST
@@ -78,7 +78,7 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def deal_rows(examples_dir: str, count: int) -> tuple[Array, Rows]:
+def deal_rows(examples_dir: str, count: int) -> tuple[Array, SplitRows]:
     """Return the fold of each row of train and eval, and the rows.
 
     Raises:
@@ -87,7 +87,7 @@ def deal_rows(examples_dir: str, count: int) -> tuple[Array, Rows]:
     manifest = read_object(Path(examples_dir, MANIFEST), "splits", "workload")
     kept = {name: split for name, split in manifest["splits"].items() if name in SPLITS}
     num_folds({**manifest, "splits": kept}, GateOptions(folds=count))
-    rows = Rows(examples_dir, manifest, SPLITS)
+    rows = SplitRows(examples_dir, manifest, SPLITS)
     return deal(rows.keys, count), rows
 
 

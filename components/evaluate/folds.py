@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.evaluate.fold_training import OFF, Array, Rows, deal, keys_of, shards_of, train_all
+from components.evaluate.fold_training import (
+    OFF,
+    Array,
+    SplitRows,
+    deal,
+    keys_of,
+    shards_of,
+    train_all,
+)
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.held_out import Predict, predict_table, with_columns
 from components.model_version.saved_model import DESCRIPTION
@@ -118,7 +126,7 @@ def cross_validate(case: "Case") -> OutOfFold | None:
         return None
     logger.info("%s", note)
     count = num_folds(manifest, options)
-    rows = Rows(case.examples_dir, manifest, SPLITS)
+    rows = SplitRows(case.examples_dir, manifest, SPLITS)
     share = manifest["splits"]["eval"]["num_examples"] / len(rows.keys)
     dealt = deal_folds(rows.keys, count, eval_share=share)
     with tempfile.TemporaryDirectory(prefix="folds-") as root:

@@ -39,7 +39,7 @@ class AskedComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class DataComparison:
     """Distances of the features from the baseline, the largest first, and the verdict.
 
     Attributes:
@@ -59,14 +59,14 @@ class Comparison:
         return json.dumps({"baseline": self.baseline, "drift": drift}, indent=2) + "\n"
 
 
-def compare(examples_dir: str, comparison: str) -> Comparison:
+def compare(examples_dir: str, comparison: str) -> DataComparison:
     """Compare examples with a version's as `comparison` asks; "" asks for nothing.
 
     Raises:
         DataError: a feature has drifted from the baseline `previous`, and warnings block.
     """
     if not comparison:
-        return Comparison(news=News(verdict=TRAIN))
+        return DataComparison(news=News(verdict=TRAIN))
     asked = AskedComparison(**json.loads(comparison))
     trigger, options = Trigger.from_json(asked.trigger), PrepareOptions.from_json(asked.prepare)
     version = short_name(asked.version)
@@ -76,13 +76,13 @@ def compare(examples_dir: str, comparison: str) -> Comparison:
     except InputError as error:
         problem = str(error)
     if before is None:
-        return Comparison(news=News(verdict=TRAIN, reasons=(problem,)))
+        return DataComparison(news=News(verdict=TRAIN, reasons=(problem,)))
     drifts = measure_drift(read_baseline(examples_dir), before)
     if options.baseline == PREVIOUS:
         problems = drift_anomalies(drifts, options.drift_threshold)
         schema.check(problems, block_on=options.block_on)
     is_judged = asked.verdict == COMPARE
-    return Comparison(
+    return DataComparison(
         news=judge_drift(drifts, trigger, version) if is_judged else News(verdict=TRAIN),
         baseline=asked.version,
         distances=tuple(drifts),

@@ -10,7 +10,7 @@ from typing import Any
 from components.shared.vertex.api import VertexApi
 from pipelines.command.target_options import add_target, with_api
 from pipelines.resources.kinds import Kind
-from pipelines.resources.table import Table, table_lines
+from pipelines.resources.table import TextTable, table_lines
 
 NAMES = {"JOB": "its number, its name (the newest of it), or latest", "RUN": "its name, or latest"}
 
@@ -63,7 +63,7 @@ def _delete(kind: Kind, api: VertexApi, arguments: argparse.Namespace) -> None:
     print(f"deleted {arguments.name}")
 
 
-def print_table(table: Table) -> int:
+def print_table(table: TextTable) -> int:
     """Print rows under headings, as wide as the terminal, or uncut for another program."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     print("\n".join(table_lines(table, width=width)))

@@ -11,7 +11,7 @@ from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import (
     MEGABYTE,
-    Decision,
+    Removal,
     decide,
     prune,
     prune_table,
@@ -85,6 +85,6 @@ def _prune(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(decision: Decision) -> Json:
+def _facts(decision: Removal) -> Json:
     name, state = decision.run.name, decision.run.state
     return {"run": name, "state": state, "bytes": decision.num_bytes, "kept": decision.reason}

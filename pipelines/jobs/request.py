@@ -80,7 +80,7 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
         raise ConfigError(f"flags after --: {error}") from error
 
 
-class _Parser(argparse.ArgumentParser):
+class _JobParser(argparse.ArgumentParser):
     """Argument parser that raises ConfigError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
@@ -94,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
     """Return the values of the given flags, without those left at their default."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _JobParser(add_help=False, allow_abbrev=False)
     add_flags(parser, TrainConfig)
     unset = object()
     namespace = argparse.Namespace(**{f.name: unset for f in dataclasses.fields(TrainConfig)})

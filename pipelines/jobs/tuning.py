@@ -17,7 +17,7 @@ from pipelines.jobs.request import job_request
 from pipelines.jobs.search_space import Varied, key_of
 from pipelines.resources.kinds import TUNING
 from pipelines.resources.names import short_name
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer import Json
 from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
@@ -179,7 +179,7 @@ def _value(measurement: Json) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def trials_table(facts: Json) -> Table:
+def trials_table(facts: Json) -> TextTable:
     """Return a row for each trial: those that succeeded first, the best at the top."""
     sign = -1 if facts["goal"] == MAXIMIZE else 1
 
@@ -200,7 +200,7 @@ def trials_table(facts: Json) -> Table:
         for trial in sorted(facts["trials"], key=order)
     ]
     headings = ("TRIAL", "STATE", measure_name(facts), *keys, "SECONDS", "")
-    return Table(headings, rows)
+    return TextTable(headings, rows)
 
 
 def setting_text(value: Any) -> str:

@@ -9,7 +9,7 @@ from components.shared.vertex.task_details import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name, when
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer import Json
 from trainer.cluster.roles import ROLES
 
@@ -21,12 +21,12 @@ def newest_jobs(api: VertexApi) -> list[Json]:
     return sorted(api.list_resources("customJobs"), key=itemgetter("createTime"), reverse=True)
 
 
-def jobs_table(jobs: list[Json]) -> Table:
+def jobs_table(jobs: list[Json]) -> TextTable:
     """Return a row for each training job."""
     rows = [
         (short_name(job["name"]), JOB.state_of(job), when(job), job["displayName"]) for job in jobs
     ]
-    return Table(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)
+    return TextTable(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)
 
 
 def job_summary(api: VertexApi, job: Json) -> list[str]:
@@ -47,7 +47,7 @@ def job_summary(api: VertexApi, job: Json) -> list[str]:
     return [f"{name:<8} {value}" for name, value in rows if value]
 
 
-def replicas_table(api: VertexApi, job: Json) -> Table:
+def replicas_table(api: VertexApi, job: Json) -> TextTable:
     """Return a row for each replica: its status, if the service reports it, and last log line.
 
     CORES is the average number of busy cores; MEMORY is the current use, or the peak after the end.
@@ -55,7 +55,7 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
     job_id = short_name(job["name"])
     rows = [_replica_row(replica) for replica in _replicas(api, job_id, job)]
     headings = ("REPLICA", "STATE", "EXIT", "RESTARTS", "CPU", "CORES", "MEMORY", "LAST LINE")
-    return Table(headings, rows)
+    return TextTable(headings, rows)
 
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pipelines
-from pipelines.errors import ServiceError
+from pipelines.errors import LocalServiceError
 from pipelines.places.target import buckets_of
 from trainer import paths
 from trainer.errors import ConfigError
@@ -42,7 +42,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
     try:
         from vertex_local import client
     except ImportError as error:  # of vertex_local only the rules may be there
-        raise ServiceError(_not_installed()) from error
+        raise LocalServiceError(_not_installed()) from error
 
     preload = os.environ.get(PRELOAD_VARIABLE, PRELOAD) if mounts is None else ""
     buckets = buckets_of(root.absolute().parent)
@@ -55,7 +55,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
         try:
             service.join()
         except client.ServiceError as error:
-            raise ServiceError(str(error)) from error
+            raise LocalServiceError(str(error)) from error
         stack.enter_context(_environment(client.EMULATOR_VARIABLE, service.host))
         stack.enter_context(_environment(client.TOKEN_VARIABLE, service.token))
         stack.enter_context(_environment(paths.LOCAL_BUCKETS, str(buckets)))

@@ -13,7 +13,7 @@ from components.shared.vertex.task_details import details_by_name, inputs_of, ou
 from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
-from vertex_local.rules.values import CODE, Values
+from vertex_local.rules.values import CODE, TaskValues
 
 SUCCEEDED, CACHED = "SUCCEEDED", "SKIPPED"  # states of Vertex AI
 
@@ -56,16 +56,18 @@ class EarlierTask:
         return seconds_of(self.detail)
 
     @property
-    def inputs(self) -> Values:
+    def inputs(self) -> TaskValues:
         """Its inputs, with the defaults of parameters."""
-        return Values(inputs_of(self.detail), _uris(self.detail.get("inputs", {})))
+        return TaskValues(inputs_of(self.detail), _uris(self.detail.get("inputs", {})))
 
     @property
-    def outputs(self) -> Values:
+    def outputs(self) -> TaskValues:
         """Its outputs."""
         artifacts = _uris(self.detail.get("outputs", {}))
         values = outputs_of(self.detail).items()
-        return Values({name: value for name, value in values if name not in artifacts}, artifacts)
+        return TaskValues(
+            {name: value for name, value in values if name not in artifacts}, artifacts
+        )
 
 
 class EarlierTasks:
@@ -132,7 +134,7 @@ class LocalCache:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._claimed: list[Values] = []
+        self._claimed: list[TaskValues] = []
 
     def has(self, task: EarlierTask) -> bool:
         """Return whether an entry has the outputs of a task, their files exist, and are free.
@@ -147,17 +149,17 @@ class LocalCache:
         return outputs not in self._claimed and not all(map(is_dangling, entries))
 
     @functools.cached_property
-    def _entries(self) -> list[tuple[Values, Json]]:
+    def _entries(self) -> list[tuple[TaskValues, Json]]:
         entries = map(read_entry, step_cache(self._state_dir).glob("*.json"))
         return [(outputs, entry) for entry in entries for outputs in _outputs_of(entry)]
 
 
-def _outputs_of(entry: Json) -> Iterator[Values]:
+def _outputs_of(entry: Json) -> Iterator[TaskValues]:
     """Yield the outputs of an entry; none of one that is damaged, which the service drops."""
     try:
         parameters, artifacts = entry["outputs"]["parameters"], entry["outputs"]["artifacts"]
         if "pending" in entry:
             uris = _uris({name: {"artifacts": made} for name, made in artifacts.items()})
-            yield Values(parameters, uris)
+            yield TaskValues(parameters, uris)
     except (KeyError, TypeError, AttributeError):
         return

@@ -18,7 +18,7 @@ from vertex_local.rules.placeholders import Unknown
 from vertex_local.rules.values import (
     Foreseen,
     Result,
-    Values,
+    TaskValues,
     defaults_of,
     inputs_of,
     typed,
@@ -50,7 +50,7 @@ class TaskForecast:
     state: str
     can_be_cached: bool
     condition: str
-    inputs: Values
+    inputs: TaskValues
     component: Json
     container: Json
     earlier: EarlierTask | None
@@ -61,14 +61,14 @@ def forecast(
     parameters: Json,
     earlier: EarlierTasks,
     *,
-    outputs: Mapping[str, Callable[[Values], Json | None]] | None = None,
+    outputs: Mapping[str, Callable[[TaskValues], Json | None]] | None = None,
 ) -> list[TaskForecast]:
     """Return the forecast of each task, in the graph's order.
 
     `outputs` has functions by the display names of tasks: each returns the output parameters that
     its task will have for its inputs, None if they cannot be foreseen.
     """
-    values = _typed(spec["root"], Values(parameters))
+    values = _typed(spec["root"], TaskValues(parameters))
     return _Walk(spec, earlier, outputs or {}).graph(spec["root"]["dag"], values, Fate(RUNS))
 
 
@@ -77,11 +77,11 @@ class _Walk:
         self,
         spec: Json,
         earlier: EarlierTasks,
-        outputs: Mapping[str, Callable[[Values], Json | None]],
+        outputs: Mapping[str, Callable[[TaskValues], Json | None]],
     ) -> None:
         self._spec, self._earlier, self._foreseen = spec, earlier, outputs
 
-    def graph(self, dag: Json, inputs: Values, outer: Fate) -> list[TaskForecast]:
+    def graph(self, dag: Json, inputs: TaskValues, outer: Fate) -> list[TaskForecast]:
         forecasts: list[TaskForecast] = []
         results: dict[str, Result] = {}
         for name, task in in_order(dag["tasks"]):
@@ -93,15 +93,15 @@ class _Walk:
             fate = outer if holds else Fate(DEPENDS if holds is None else SKIPPED, title)
             if "dag" in component:
                 forecasts += self.graph(component["dag"], _with_item(task, name, values), fate)
-                outputs = Values()
+                outputs = TaskValues()
             else:
                 forecasts.append(self._task(name, task, _declared(component, values), fate))
                 outputs = self._outputs(forecasts[-1])
             foreseen = (Foreseen(name, outputs.parameters), Foreseen(name, outputs.artifacts))
-            results[name] = Result(True, Values(*foreseen))
+            results[name] = Result(True, TaskValues(*foreseen))
         return forecasts
 
-    def _task(self, name: str, task: Json, inputs: Values, fate: Fate) -> TaskForecast:
+    def _task(self, name: str, task: Json, inputs: TaskValues, fate: Fate) -> TaskForecast:
         component = self._spec["components"][task["componentRef"]["name"]]
         container = container_of(self._spec, component)
         state, earlier = fate.state, None
@@ -122,7 +122,7 @@ class _Walk:
         )
 
     def _same(
-        self, name: str, component: Json, container: Json, inputs: Values
+        self, name: str, component: Json, container: Json, inputs: TaskValues
     ) -> EarlierTask | None:
         for task in self._earlier.of(name):
             is_same = (task.component, task.container) == (component, container)
@@ -130,15 +130,15 @@ class _Walk:
                 return task
         return None
 
-    def _outputs(self, task: TaskForecast) -> Values:
+    def _outputs(self, task: TaskForecast) -> TaskValues:
         if task.state == CACHED and task.earlier:
             return task.earlier.outputs
         if task.state == RUNS and task.name in self._foreseen:
-            return Values(self._foreseen[task.name](task.inputs) or {})
-        return Values()
+            return TaskValues(self._foreseen[task.name](task.inputs) or {})
+        return TaskValues()
 
 
-def has_inputs(task: EarlierTask, inputs: Values) -> bool:
+def has_inputs(task: EarlierTask, inputs: TaskValues) -> bool:
     """Return whether an earlier task had these inputs; the service fills in placeholders."""
     known = {name: value for name, value in inputs.parameters.items() if not _is_filled(value)}
     before = task.inputs
@@ -150,30 +150,30 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and PLACEHOLDER in value
 
 
-def _typed(component: Json, inputs: Values) -> Values:
+def _typed(component: Json, inputs: TaskValues) -> TaskValues:
     parameters = {**defaults_of(component), **inputs.parameters}
-    return typed(component, Values(parameters, inputs.artifacts))
+    return typed(component, TaskValues(parameters, inputs.artifacts))
 
 
-def _declared(component: Json, inputs: Values) -> Values:
+def _declared(component: Json, inputs: TaskValues) -> TaskValues:
     """Return a task's inputs without those that the compiler adds for placeholders."""
     declared = component.get("inputDefinitions", {}).get("parameters", {})
     parameters = {name: value for name, value in inputs.parameters.items() if name in declared}
-    return Values(parameters, inputs.artifacts)
+    return TaskValues(parameters, inputs.artifacts)
 
 
-def _with_item(task: Json, name: str, inputs: Values) -> Values:
+def _with_item(task: Json, name: str, inputs: TaskValues) -> TaskValues:
     """Return the inputs of a group; of a loop with an item that each iteration has another of."""
     if iterator := task.get("parameterIterator"):
         parameters = {**inputs.parameters, iterator["itemInput"]: Unknown(name)}
-        return Values(parameters, inputs.artifacts)
+        return TaskValues(parameters, inputs.artifacts)
     if iterator := task.get("artifactIterator"):
         artifacts: Any = {**inputs.artifacts, iterator["itemInput"]: Unknown(name)}
-        return Values(inputs.parameters, artifacts)
+        return TaskValues(inputs.parameters, artifacts)
     return inputs
 
 
-def _holds(condition: str, inputs: Values) -> bool | None:
+def _holds(condition: str, inputs: TaskValues) -> bool | None:
     """Return the result of a condition; None if it cannot be evaluated before the run."""
     try:
         return evaluate(condition, inputs.parameters)

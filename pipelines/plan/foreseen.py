@@ -13,11 +13,11 @@ from components.start.trigger import TRAIN
 from pipelines.plan.earlier_tasks import EarlierTasks
 from pipelines.plan.forecast import has_inputs
 from trainer import Json
-from vertex_local.rules.values import Values
+from vertex_local.rules.values import TaskValues
 
 logger = logging.getLogger(__name__)
 
-Foresee = Callable[[Values], Json | None]
+Foresee = Callable[[TaskValues], Json | None]
 PASSED = "passed"
 START_INPUTS = ("model_name", "workload", "data_dir", "trust_files", "prepare", "trigger")
 
@@ -25,11 +25,11 @@ START_INPUTS = ("model_name", "workload", "data_dir", "trust_files", "prepare", 
 def without_registry() -> dict[str, Foresee]:
     """Return what can be foreseen without the API: a run without a trigger trains."""
 
-    def start(inputs: Values) -> Json | None:
+    def start(inputs: TaskValues) -> Json | None:
         has_trigger = inputs.parameters["trigger"] != "{}"
         return None if has_trigger else {"verdict": TRAIN, "comparison": ""}
 
-    def plan_training(inputs: Values) -> Json | None:
+    def plan_training(inputs: TaskValues) -> Json | None:
         return {"verdict": TRAIN} if inputs.parameters["comparison"] == "" else None
 
     return {"start": start, "plan-training": plan_training}
@@ -39,7 +39,7 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
     """Return the functions that foresee outputs, by the display names of the tasks."""
     unread = without_registry()
 
-    def start(inputs: Values) -> Json | None:
+    def start(inputs: TaskValues) -> Json | None:
         """Look at the registry and at the raw data, as the task will."""
         values = {name: inputs.parameters[name] for name in START_INPUTS}
         champion = find_champion(api, values["model_name"])
@@ -56,7 +56,7 @@ def foreseen(api: VertexApi, *, run: str, earlier: EarlierTasks) -> dict[str, Fo
             logger.warning("the plan does not know whether the data has changed: %s", error)
             return unread["start"](inputs)
 
-    def evaluate(inputs: Values) -> Json | None:
+    def evaluate(inputs: TaskValues) -> Json | None:
         """Return the verdict of an earlier run on the same model, if it still holds."""
         if inputs.unknown:
             return None

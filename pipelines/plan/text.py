@@ -7,19 +7,19 @@ from components.plan_training.prices import resource_note
 from pipelines.config.run_config import RunConfig
 from pipelines.plan.forecast import CACHED, RUNS, SKIPPED
 from pipelines.plan.run_plan import RunPlan, TrainingPrice
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer import Json
 
 UPLOAD = "upload-model"
 
 
-def tasks_of(plan: RunPlan) -> Table:
+def tasks_of(plan: RunPlan) -> TextTable:
     """Return a row for each task."""
     rows: list[tuple[str, ...]] = [
         (task.name, task.state, _seconds(task.seconds, task.state), task.reason)
         for task in plan.tasks
     ]
-    return Table(("TASK", "", "SECONDS", "WHY"), rows)
+    return TextTable(("TASK", "", "SECONDS", "WHY"), rows)
 
 
 def facts_of(plan: RunPlan, *, location: str, config: RunConfig | None) -> Iterator[str]:

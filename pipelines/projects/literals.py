@@ -10,18 +10,18 @@ Part = str | float | Iterable[str] | None
 SHORT = 24  # an item up to it shares a line with others
 
 
-class Source(str):
+class SourceText(str):
     """Text that is source; any other text is one of the data, which must not become source."""
 
 
-def quoted(text: str) -> Source:
+def quoted(text: str) -> SourceText:
     """Return a text as a literal, which Python and YAML read alike."""
-    return Source(printable(json.dumps(text, ensure_ascii=False)))
+    return SourceText(printable(json.dumps(text, ensure_ascii=False)))
 
 
-def comment(text: str) -> Source:
+def comment(text: str) -> SourceText:
     """Return a text in one line, for a comment."""
-    return Source(printable(" ".join(text.split())))
+    return SourceText(printable(" ".join(text.split())))
 
 
 def printable(text: str) -> str:
@@ -31,40 +31,40 @@ def printable(text: str) -> str:
     )
 
 
-def literal(value: Any) -> Source:
+def literal(value: Any) -> SourceText:
     """Return a value as Python source; texts, lists and dicts of them are YAML, too."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list | tuple):
         items = ", ".join(map(literal, value))
         is_list = isinstance(value, list)
-        return Source(f"[{items}]" if is_list else f"({items}{',' * (len(value) == 1)})")
+        return SourceText(f"[{items}]" if is_list else f"({items}{',' * (len(value) == 1)})")
     if isinstance(value, Mapping):
         pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
-        return Source(f"{{{', '.join(pairs)}}}")
-    return Source(repr(value))
+        return SourceText(f"{{{', '.join(pairs)}}}")
+    return SourceText(repr(value))
 
 
-def call(function: str, *arguments: Any, **options: Any) -> Source:
+def call(function: str, *arguments: Any, **options: Any) -> SourceText:
     """Return a call with these values as Python source."""
     named = (f"{name}={literal(value)}" for name, value in options.items())
-    return Source(f"{function}({', '.join([*map(literal, arguments), *named])})")
+    return SourceText(f"{function}({', '.join([*map(literal, arguments), *named])})")
 
 
-def fill(template: str, *parts: Part, **named: Part) -> Source:
+def fill(template: str, *parts: Part, **named: Part) -> SourceText:
     """Return a template, which is a constant, with its parts; parts of a list follow each other.
 
     A text that is no source is escaped as between the quotes of a literal or docstring.
     """
     shown = {name: _escaped(part) for name, part in named.items()}
-    return Source(template.format(*map(_escaped, parts), **shown))
+    return SourceText(template.format(*map(_escaped, parts), **shown))
 
 
 def _escaped(part: Part) -> str | float:
     match part:
         case None:
             return ""
-        case Source() | float() | int():
+        case SourceText() | float() | int():
             return part
         case str():
             return quoted(part)[1:-1]

@@ -6,7 +6,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.resources.names import endpoint_of, short_name
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer import Json
 
 
@@ -48,13 +48,13 @@ def _name_of(api: VertexApi, model: str) -> str:
         return short_name(base)
 
 
-def endpoints_table(endpoints: list[Json]) -> Table:
+def endpoints_table(endpoints: list[Json]) -> TextTable:
     """Return a row for each endpoint: versions, their shares of the traffic, and state."""
     rows = []
     for endpoint in endpoints:
         serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in endpoint["serves"])
         rows.append((endpoint["endpoint"], endpoint["id"], serves or "-", endpoint["status"]))
-    return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
+    return TextTable(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
 
 
 def _serving_state(api: VertexApi, endpoint: Json) -> str:

@@ -24,7 +24,7 @@ from pipelines.resources.names import (
     version_called,
     when,
 )
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer import Json
 
 
@@ -35,7 +35,7 @@ def all_versions(api: VertexApi) -> list[Json]:
     return [version for name in names for version in list_versions(api, name)]
 
 
-def models_table(versions: Sequence[Json]) -> Table:
+def models_table(versions: Sequence[Json]) -> TextTable:
     """Return a row for each version."""
     rows = [
         (
@@ -46,7 +46,7 @@ def models_table(versions: Sequence[Json]) -> Table:
         )
         for version in versions
     ]
-    return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
+    return TextTable(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
 
 
 def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
@@ -56,7 +56,7 @@ def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
     return sorted(entries, key=lambda entry: entry.since)[::-1]
 
 
-def history_table(entries: Sequence[HistoryEntry]) -> Table:
+def history_table(entries: Sequence[HistoryEntry]) -> TextTable:
     """Return a row for each time that a version became the default, and for each decision."""
     rows = []
     for period in entries:
@@ -65,7 +65,7 @@ def history_table(entries: Sequence[HistoryEntry]) -> Table:
         rows.append(
             (period.version, second(period.since), until, period.by or period.run or "-", why)
         )
-    return Table(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
+    return TextTable(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
 
 
 def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:

@@ -8,14 +8,14 @@ NOTE_INDENT = "    "
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows and their headings."""
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
 
 
-def table_lines(table: Table, *, width: int = 0) -> list[str]:
+def table_lines(table: TextTable, *, width: int = 0) -> list[str]:
     """Return the headings and rows as lines of aligned columns.
 
     If they are wider than `width`, the last column stands below each row; 0 is for any width.

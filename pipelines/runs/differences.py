@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.shared.run_summary.summary import Summary
 from components.shared.text.value_text import number_text
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from pipelines.runs.output.tables import shown
 from trainer import Json
 from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
@@ -56,21 +56,21 @@ def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[D
     return [fact for fact in facts if has_all or not fact.is_same]
 
 
-def differences_table(differences: list[Difference]) -> Table:
+def differences_table(differences: list[Difference]) -> TextTable:
     """Return a row for each fact, with long values cut."""
     rows = [
         (fact.title, _cell(fact.first), _cell(fact.second), _change(fact)) for fact in differences
     ]
-    return Table(("", "A", "B", "CHANGE"), rows)
+    return TextTable(("", "A", "B", "CHANGE"), rows)
 
 
-def judged_table(differences: list[Difference], gains: "Mapping[str, Gain]") -> Table:
+def judged_table(differences: list[Difference], gains: "Mapping[str, Gain]") -> TextTable:
     """Return the same with a column that says whether B is better or worse."""
     table = differences_table(differences)
     rows = [
         (*row, _judgement(fact, gains)) for row, fact in zip(table.rows, differences, strict=True)
     ]
-    return Table((*table.headings, "B IS"), rows)
+    return TextTable((*table.headings, "B IS"), rows)
 
 
 def differences_json(

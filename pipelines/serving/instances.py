@@ -15,7 +15,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from trainer.serving import strict_json
 
 MAX_FILE_BYTES = 500_000_000
@@ -123,12 +123,12 @@ def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
         yield batch
 
 
-def predictions_table(predictions: Sequence[Any]) -> Table:
+def predictions_table(predictions: Sequence[Any]) -> TextTable:
     """Return a row for each prediction and a column for each key; numbers have six digits."""
     rows = [row if isinstance(row, dict) else {"prediction": row} for row in predictions]
     keys = list(dict.fromkeys(key for row in rows for key in row))
     cells = [tuple(_cell(row[key]) if key in row else "" for key in keys) for row in rows]
-    return Table(tuple(key.upper() for key in keys), cells)
+    return TextTable(tuple(key.upper() for key in keys), cells)
 
 
 def _read(path: Path) -> tuple[str, bytes]:

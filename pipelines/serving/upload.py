@@ -32,7 +32,7 @@ ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class UploadSource:
     """A folder with a SavedModel, and the image of the job that wrote it, if any."""
 
     uri: str
@@ -107,7 +107,7 @@ def image_of_model(uri: str) -> str:
     return default_image()
 
 
-def find_source(api: VertexApi, source: str) -> Source:
+def find_source(api: VertexApi, source: str) -> UploadSource:
     """Return the model folder of a job, given its id or name, or a given folder.
 
     A source with a slash is a folder; otherwise a job takes precedence over a folder.
@@ -119,16 +119,16 @@ def find_source(api: VertexApi, source: str) -> Source:
         return source_of(job)
     uri = paths.uri(source)
     if paths.is_bucket_uri(uri):
-        return Source(uri=uri.rstrip("/"))
+        return UploadSource(uri=uri.rstrip("/"))
     folder = Path(uri).absolute()
     if "/" not in source and not folder.exists():
         raise ResourceError(
             f"there is neither a job nor a folder {source!r}; `trainyard jobs list` shows the jobs"
         )
-    return Source(uri=str(folder))
+    return UploadSource(uri=str(folder))
 
 
-def source_of(job: Json) -> Source:
+def source_of(job: Json) -> UploadSource:
     """Return the model folder of a job.
 
     Raises:
@@ -154,7 +154,9 @@ def source_of(job: Json) -> Source:
         for pool in spec.get("workerPoolSpecs", [])
     ]
     uri = paths.uri(output).rstrip("/")
-    return Source(uri=f"{uri}/model", is_of_job=True, job_image=next(filter(None, images), ""))
+    return UploadSource(
+        uri=f"{uri}/model", is_of_job=True, job_image=next(filter(None, images), "")
+    )
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.metrics.class_metrics import predicted_classes
-from trainer.metrics.decision import Decision, decide
+from trainer.metrics.decision import DecisionRule, decide
 from trainer.metrics.resampling import measure
 from trainer.workloads import Binary, Classes
 
@@ -78,7 +78,7 @@ def test_false_alarms_that_cost_too_much_are_never_raised():
 def test_one_class_keeps_the_threshold_and_says_so(caplog):
     likely, _ = drawn(1.0)
     label = Binary("y", threshold="f1")
-    assert decide(likely, np.zeros(SIZE, int), label).threshold == Decision().threshold
+    assert decide(likely, np.zeros(SIZE, int), label).threshold == DecisionRule().threshold
     assert "all examples of the eval split are of one class" in caplog.text
 
 

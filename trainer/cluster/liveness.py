@@ -108,7 +108,7 @@ def format_addresses(addresses: Mapping[str, str]) -> str:
     return ", ".join(f"{name} ({address})" for name, address in addresses.items())
 
 
-class Watch:
+class LivenessWatch:
     """Times at which replicas were last reachable.
 
     A replica is lost after 2 s of refused connections, or 15 s without any reply.
@@ -147,7 +147,7 @@ class Monitor:
         reaction_seconds: float | None = None,
     ):
         self.lost = self.disconnected = ""
-        self._watch = Watch(addresses)
+        self._watch = LivenessWatch(addresses)
         self._on_stuck = on_stuck
         self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
         self._closed = threading.Event()

@@ -12,7 +12,13 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from trainer import Json
-from trainer.cluster.liveness import Monitor, Watch, end_process, is_reachable, wait_until_reachable
+from trainer.cluster.liveness import (
+    LivenessWatch,
+    Monitor,
+    end_process,
+    is_reachable,
+    wait_until_reachable,
+)
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
@@ -55,7 +61,7 @@ def serve_replica(
     chief = cluster.replicas("chief")
     try:
         wait_until_reachable(chief, timeout_seconds=start_timeout_seconds, check=check)
-        return wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
+        return wait_for_end(LivenessWatch(chief), checkpoint_dir, stop=stop)
     except ReplicaLostError as error:
         if end := read_end(checkpoint_dir):  # announced while this replica waited, or before
             return _log_end(end)
@@ -164,7 +170,7 @@ def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     )
 
 
-def wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
+def wait_for_end(watch: LivenessWatch, checkpoint_dir: str, *, stop: threading.Event) -> int:
     """Return the announced exit code of the job once it has ended."""
     while True:
         lost = watch.find_lost()

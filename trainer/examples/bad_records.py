@@ -8,7 +8,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from trainer.errors import InputError, TextError, first_line
-from trainer.examples.manifest import Shard
+from trainer.examples.manifest import ShardFile
 
 _BATCH_SIZE = 1024
 # TensorFlow's message may quote the record; if that is not UTF-8, the error becomes another one.
@@ -16,7 +16,7 @@ RECORD_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 def find_bad_record(
-    shards: Iterable[Shard], compression: str, decode: Callable[[tf.Tensor], Any]
+    shards: Iterable[ShardFile], compression: str, decode: Callable[[tf.Tensor], Any]
 ) -> InputError | None:
     """Return an error for the first record that `decode` rejects; None if there is none."""
     for shard in shards:
@@ -33,7 +33,7 @@ def find_bad_record(
     return None
 
 
-def find_text(shards: Iterable[Shard], compression: str, error: TextError) -> InputError:
+def find_text(shards: Iterable[ShardFile], compression: str, error: TextError) -> InputError:
     """Return an error for the first record with this text."""
     for shard in shards:
         records = tf.data.TFRecordDataset(shard.path, compression_type=compression)

@@ -20,8 +20,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.examples.manifest import Split
-from trainer.examples.tables import Decoder, Slice
+from trainer.examples.manifest import SplitFiles
+from trainer.examples.tables import Decoder, RecordRange
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class _Column:
 class DecodedRows:
     """Reader of slices of a split's files, which decodes each row once and then keeps it."""
 
-    def __init__(self, split: Split, decoder: Decoder, file: FileIO):
+    def __init__(self, split: SplitFiles, decoder: Decoder, file: FileIO):
         """Keep rows in `file`; the rows of all columns must have a fixed size."""
         self._decoder, self._file = decoder, file
         weakref.finalize(self, file.close)
@@ -59,7 +59,7 @@ class DecodedRows:
             self._columns.append(_Column(offset, shape, dtype))
             offset = self._columns[-1].place(split.num_examples)
 
-    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
+    def read(self, slices: Iterable[RecordRange], *, num_expected: int) -> Any:
         """Return the rows of slices of files as tensors in memory; raise as `Decoder.read` does."""
         slices = list(slices)
         if all(self._has(piece) for piece in slices):
@@ -71,18 +71,18 @@ class DecodedRows:
             logger.warning("decoded examples are not kept for later epochs: %s", error.strerror)
         return rows
 
-    def _has(self, piece: Slice) -> bool:
+    def _has(self, piece: RecordRange) -> bool:
         last = piece.skip + piece.take
         return any(a <= piece.skip and last <= b for a, b in self._kept[piece.shard.path])
 
-    def _load(self, slices: Sequence[Slice], num_rows: int) -> Any:
+    def _load(self, slices: Sequence[RecordRange], num_rows: int) -> Any:
         arrays = [np.empty((num_rows, *column.shape), column.dtype) for column in self._columns]
         self._transfer(slices, arrays, self._file.readinto)
         with tf.device("/device:CPU:0"):
             tensors = [tf.convert_to_tensor(array) for array in arrays]
         return tf.nest.pack_sequence_as(self._decoder.specs, tensors)
 
-    def _keep(self, slices: Sequence[Slice], rows: Any) -> None:
+    def _keep(self, slices: Sequence[RecordRange], rows: Any) -> None:
         self._transfer(slices, [part.numpy() for part in tf.nest.flatten(rows)], self._file.write)
         for piece in slices:
             kept = self._kept[piece.shard.path]
@@ -90,7 +90,7 @@ class DecodedRows:
 
     def _transfer(
         self,
-        slices: Sequence[Slice],
+        slices: Sequence[RecordRange],
         arrays: Sequence[NDArray[Any]],
         move: Callable[[memoryview], int],
     ) -> None:
@@ -105,7 +105,7 @@ class DecodedRows:
             at += piece.take
 
 
-def keep_rows(split: Split, decoder: Decoder) -> Decoder | DecodedRows:
+def keep_rows(split: SplitFiles, decoder: Decoder) -> Decoder | DecodedRows:
     """Return a reader that keeps a split's decoded rows on the local disk, if it has room.
 
     Otherwise, and if rows have strings or no fixed size, it is the decoder itself.

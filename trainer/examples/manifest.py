@@ -18,7 +18,7 @@ _HASHED_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shard:
+class ShardFile:
     """One file of a split."""
 
     path: str
@@ -27,12 +27,12 @@ class Shard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class SplitFiles:
     """The files of train, eval or test."""
 
     name: str
     num_examples: int
-    shards: tuple[Shard, ...]
+    shards: tuple[ShardFile, ...]
 
     @property
     def paths(self) -> list[str]:
@@ -46,21 +46,21 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class ExamplesFolder:
     """The contents of an examples folder."""
 
     workload: str
     compression: str
-    splits: dict[str, Split]
+    splits: dict[str, SplitFiles]
 
 
-def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
+def read_manifest(examples_dir: str, *, workload: str) -> ExamplesFolder:
     """Return the folder's manifest; InputError if it is invalid or of another workload."""
     folder = examples_dir.rstrip("/")
     path = f"{folder}/manifest.json"
     try:
         content = json.loads(b"".join(_read_pieces(path)))
-        manifest = Manifest(
+        manifest = ExamplesFolder(
             workload=content["workload"],
             compression=content["compression"],
             splits={
@@ -74,7 +74,7 @@ def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
     return manifest
 
 
-def checked_split(manifest: Manifest, name: str) -> Split:
+def checked_split(manifest: ExamplesFolder, name: str) -> SplitFiles:
     """Return a split after checking its files against the manifest's checksums."""
     split = manifest.splits.get(name)
     if split is None or split.num_examples < 1:
@@ -84,7 +84,7 @@ def checked_split(manifest: Manifest, name: str) -> Split:
     return split
 
 
-def read_statistics(split: Split) -> Json | None:
+def read_statistics(split: SplitFiles) -> Json | None:
     """Return a split's features in the folder's statistics.json; None if it has none.
 
     The feature `label` gets the `names` of its classes if manifest.json has them.
@@ -104,7 +104,7 @@ def read_statistics(split: Split) -> Json | None:
         return None
 
 
-def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:
+def find_damage(shards: Iterable[ShardFile], compression: str) -> InputError | None:
     """Return an error for the first file that is damaged or too long; None if there is none."""
     for shard in shards:
         num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples + 1)
@@ -129,7 +129,7 @@ def _read_pieces(path: str) -> Iterable[bytes]:
         raise InputError(f"{path} cannot be read: {error.message}") from error
 
 
-def _check_shard(shard: Shard, compression: str) -> None:
+def _check_shard(shard: ShardFile, compression: str) -> None:
     digest = hashlib.sha256()
     for piece in _read_pieces(shard.path):
         digest.update(piece)
@@ -141,7 +141,7 @@ def _check_shard(shard: Shard, compression: str) -> None:
     raise InputError(f"{shard.path} differs from the manifest's sha256; prepare the examples again")
 
 
-def _damage_error(shard: Shard, num_good: int, reason: str) -> InputError:
+def _damage_error(shard: ShardFile, num_good: int, reason: str) -> InputError:
     return InputError(
         f"{shard.path} is damaged from record {num_good} on ({reason}):"
         f" {shard.num_examples - num_good} examples are unreadable; prepare the examples again"
@@ -159,9 +159,9 @@ def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[
     return count, "the file ends early"
 
 
-def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
+def _parse_split(name: str, content: dict[str, Any], folder: str) -> SplitFiles:
     shards = tuple(
-        Shard(
+        ShardFile(
             path=f"{folder}/{shard['file']}",
             num_examples=int(shard["num_examples"]),
             sha256=shard["sha256"],
@@ -174,4 +174,4 @@ def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
     counted = sum(shard.num_examples for shard in shards)
     if counted != content["num_examples"]:
         raise ValueError(f"{name}: {content['num_examples']} examples, but {counted} in its shards")
-    return Split(name=name, num_examples=counted, shards=shards)
+    return SplitFiles(name=name, num_examples=counted, shards=shards)

@@ -17,8 +17,8 @@ from trainer.config.train_config import TrainConfig
 from trainer.errors import TrainerError
 from trainer.examples.batches import Batches
 from trainer.examples.decoded_rows import DecodedRows
-from trainer.examples.manifest import Shard, Split
-from trainer.examples.tables import Decoder, Slice, measure_example
+from trainer.examples.manifest import ShardFile, SplitFiles
+from trainer.examples.tables import Decoder, RecordRange, measure_example
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +45,12 @@ class WholeTable:
 class Stream:
     """The order of the training examples, and their division into blocks."""
 
-    split: Split
+    split: SplitFiles
     batches: Batches
     steps_per_block: int
     seed: int
 
-    def slices(self, block: int) -> list[Slice]:
+    def slices(self, block: int) -> list[RecordRange]:
         """Return the slices of files that hold a block's examples, in order."""
         first, last = (
             self.batches.start(number * self.steps_per_block) for number in (block, block + 1)
@@ -61,11 +61,11 @@ class Stream:
             for shard in self._shards(epoch):
                 low, high = max(first, start), min(last, start + shard.num_examples)
                 if low < high:
-                    slices.append(Slice(shard=shard, skip=low - start, take=high - low))
+                    slices.append(RecordRange(shard=shard, skip=low - start, take=high - low))
                 start += shard.num_examples
         return slices
 
-    def _shards(self, epoch: int) -> list[Shard]:
+    def _shards(self, epoch: int) -> list[ShardFile]:
         """Return the shards in an epoch's order, by hashes: the same with any library version."""
 
         def rank(number: int) -> bytes:
@@ -118,7 +118,7 @@ Tables = WholeTable | BlockTables
 
 
 def plan_stream(
-    config: TrainConfig, split: Split, decoder: Decoder, *, most_steps: int | None = None
+    config: TrainConfig, split: SplitFiles, decoder: Decoder, *, most_steps: int | None = None
 ) -> Stream | None:
     """Return the blocks of the train split, of `most_steps` at most; None if it is kept in memory.
 
@@ -134,7 +134,7 @@ def plan_stream(
     return Stream(split=split, batches=batches, steps_per_block=steps, seed=config.seed)
 
 
-def is_streamed(config: TrainConfig, split: Split, decoder: Decoder) -> bool:
+def is_streamed(config: TrainConfig, split: SplitFiles, decoder: Decoder) -> bool:
     """Return whether a split is streamed: by --cache, or because it exceeds --cache-gb."""
     if config.cache != "auto":
         return config.cache == "stream"

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from trainer.errors import InputError, TextError, first_line
 from trainer.examples.bad_records import RECORD_ERRORS, find_bad_record, find_text
-from trainer.examples.manifest import Shard, Split, find_damage
+from trainer.examples.manifest import ShardFile, SplitFiles, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
@@ -29,10 +29,10 @@ _FILE_ERRORS = (tf.errors.DataLossError, tf.errors.NotFoundError, *RECORD_ERRORS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class RecordRange:
     """Records of one file: `take` of them after the first `skip`."""
 
-    shard: Shard
+    shard: ShardFile
     skip: int
     take: int
 
@@ -50,13 +50,13 @@ class Decoder:
     is_raw: bool = False
     every: int = 1
 
-    def read_split(self, split: Split, *, may_lack_labels: bool = False) -> Any:
+    def read_split(self, split: SplitFiles, *, may_lack_labels: bool = False) -> Any:
         """Return every n-th row of a split; raise as `read` does."""
         num_expected = -(-split.num_examples // self.every)
         return self.read(whole(split), num_expected=num_expected, may_lack_labels=may_lack_labels)
 
     def read(
-        self, slices: Iterable[Slice], *, num_expected: int, may_lack_labels: bool = False
+        self, slices: Iterable[RecordRange], *, num_expected: int, may_lack_labels: bool = False
     ) -> Any:
         """Return the rows of slices as tensors in memory; InputError names an unreadable record."""
         slices = list(slices)
@@ -130,7 +130,7 @@ class Decoder:
         return traced(self.rows, input_signature=[tuple(columns), *arguments])
 
     @contextlib.contextmanager
-    def explaining_errors(self, shards: Iterable[Shard]) -> Iterator[None]:
+    def explaining_errors(self, shards: Iterable[ShardFile]) -> Iterator[None]:
         """Raise errors about these files as InputErrors that name the file and record."""
         shards = list(shards)
         try:
@@ -140,11 +140,11 @@ class Decoder:
         except _FILE_ERRORS as error:
             raise self.explain(shards, error) from error
 
-    def find_bad_record(self, shards: Iterable[Shard]) -> InputError | None:
+    def find_bad_record(self, shards: Iterable[ShardFile]) -> InputError | None:
         """Return an error for the first record that cannot be decoded; None if there is none."""
         return find_bad_record(shards, self.compression, self.decode)
 
-    def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
+    def explain(self, shards: Iterable[ShardFile], error: Exception) -> InputError:
         """Return the InputError for these files, of a single record if one is found."""
         shards = list(shards)
         paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
@@ -160,7 +160,7 @@ class SplitChunks:
 
     def __init__(
         self,
-        split: Split,
+        split: SplitFiles,
         decoder: Decoder,
         *,
         may_lack_labels: bool = False,
@@ -188,12 +188,12 @@ class SplitChunks:
             raise damage or InputError(unknown)
 
 
-def whole(split: Split) -> list[Slice]:
+def whole(split: SplitFiles) -> list[RecordRange]:
     """Return slices of a split's whole files, to their ends: extra records are noticed."""
-    return [Slice(shard=shard, skip=0, take=_TO_THE_END) for shard in split.shards]
+    return [RecordRange(shard=shard, skip=0, take=_TO_THE_END) for shard in split.shards]
 
 
-def as_tensors(slices: Iterable[Slice]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def as_tensors(slices: Iterable[RecordRange]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the (paths, skips, takes) of slices."""
     slices = list(slices)
     return (
@@ -204,20 +204,20 @@ def as_tensors(slices: Iterable[Slice]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor
 
 
 def read_table(
-    split: Split, workload: Workload, *, compression: str, raw: bool = False, every: int = 1
+    split: SplitFiles, workload: Workload, *, compression: str, raw: bool = False, every: int = 1
 ) -> tuple[Any, tf.Tensor]:
     """Return (encoded or raw features, labels) of every n-th row of a split, `every` being n."""
     decoder = Decoder(workload=workload, compression=compression, is_raw=raw, every=every)
     return decoder.read_split(split)
 
 
-def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
+def table_dataset(split: SplitFiles, decoder: Decoder) -> tf.data.Dataset:
     """Return a dataset of a single element, the whole split."""
     num_expected = tf.constant(split.num_examples, tf.int64)
     return _joined(decoder.chunks(as_tensors(whole(split))), num_expected)
 
 
-def measure_example(split: Split, decoder: Decoder) -> float:
+def measure_example(split: SplitFiles, decoder: Decoder) -> float:
     """Return the mean size of a decoded example in bytes.
 
     It follows from the shapes of the columns, or is measured on a split's first examples.
@@ -230,7 +230,7 @@ def measure_example(split: Split, decoder: Decoder) -> float:
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 
-def first_rows(split: Split, decoder: Decoder, num_rows: int) -> tuple[Any, tf.Tensor]:
+def first_rows(split: SplitFiles, decoder: Decoder, num_rows: int) -> tuple[Any, tf.Tensor]:
     """Return the first rows of a split, without a graph, whose making would take longer."""
     with decoder.explaining_errors(split.shards):
         records = next(iter(decoder.records(as_tensors(whole(split)))))

@@ -21,7 +21,7 @@ _INVERSES = (0.2, 5.0)  # range of 1 / temperature
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class DecisionRule:
     """Step from a classifier's probabilities to its predictions.
 
     Attributes:
@@ -66,12 +66,12 @@ def sampled(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarra
     return likely, truth
 
 
-def decide(probabilities: np.ndarray, truth: np.ndarray, label: Label) -> Decision:
+def decide(probabilities: np.ndarray, truth: np.ndarray, label: Label) -> DecisionRule:
     """Return the decision for some probabilities [examples, classes] of the eval split."""
     logs = np.log(np.maximum(probabilities.astype(np.float64), LEAST_LIKELIHOOD))
     inverse = _fit_sure_inverse(logs, truth)
     powers = np.exp(_scaled(logs, inverse))
-    decision = Decision(
+    decision = DecisionRule(
         temperature=float(f"{1 / inverse:.4g}"),
         threshold=_threshold(powers, truth, label),
         loss_before=float(_losses(logs, truth, 1.0).mean()),

@@ -18,7 +18,7 @@ from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
 from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
-from trainer.metrics.decision import Decision
+from trainer.metrics.decision import DecisionRule
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.digests import DIGESTS_FILE, check_files, write_digests
@@ -129,7 +129,7 @@ class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, predictions out."""
 
     def __init__(
-        self, workload: Workload, model: Any, decision: Decision, compiled: tf.Module | None
+        self, workload: Workload, model: Any, decision: DecisionRule, compiled: tf.Module | None
     ):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
@@ -253,7 +253,7 @@ def export_model(
     workload: Workload,
     model_dir: str,
     *,
-    decision: Decision | None = None,
+    decision: DecisionRule | None = None,
     compiled: tf.Module | None = None,
 ) -> None:
     """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model.
@@ -261,7 +261,7 @@ def export_model(
     `decision` is the step from probabilities to predictions; default: the likeliest class.
     `compiled` computes the loss and the metrics that the model is compiled with, see CompiledScore.
     """
-    decision = decision or Decision()
+    decision = decision or DecisionRule()
     model_dir = model_dir.rstrip("/")
     # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
@@ -274,7 +274,7 @@ def export_model(
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
-            decided = {"decision": asdict(decision)} if decision != Decision() else {}
+            decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}
             file.write(json.dumps(finite({**describe(workload), **decided})))
         write_digests(temporary, _files_in(temporary))
         _replace_folder(temporary, model_dir)

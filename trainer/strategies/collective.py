@@ -10,9 +10,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from trainer.cluster.liveness import (
+    LivenessWatch,
     Monitor,
     Reminder,
-    Watch,
     end_process,
     format_addresses,
     is_reachable,
@@ -137,7 +137,7 @@ class _StartWatch:
             missing = {name: at for name, at in missing.items() if not is_reachable(at)}
             reminder.log(missing)
             self._check(missing, deadline)
-        watch = Watch(self._peers)
+        watch = LivenessWatch(self._peers)
         while not self._closed.wait(_POLL_SECONDS):
             if lost := watch.find_lost():
                 end_stuck_process(lost)

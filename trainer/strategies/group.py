@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.cluster.liveness import Monitor, Watch, wait_until_reachable
+from trainer.cluster.liveness import LivenessWatch, Monitor, wait_until_reachable
 from trainer.cluster.servers import end_stuck_process
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import Preempted, ReplicaLostError, TrainerError
@@ -104,7 +104,7 @@ class RingGroup(ReplicaGroup):
             wait_until_reachable(peers, timeout_seconds=start_timeout_seconds, check=check_stop)
         except ReplicaLostError as error:
             raise TrainerError(str(error)) from error
-        watch = Watch(peers)
+        watch = LivenessWatch(peers)
 
         def check() -> None:
             check_stop()

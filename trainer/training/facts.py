@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from trainer.config.model_settings import setting_flag
 from trainer.errors import InputError
-from trainer.examples.manifest import Split, read_statistics
+from trainer.examples.manifest import SplitFiles, read_statistics
 from trainer.examples.tables import Decoder
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
@@ -21,7 +21,7 @@ _FILE = "examples.json"
 _MOST_EXAMPLES = 1_000_000
 
 
-def find_facts(workload: Workload, split: Split, *, compression: str) -> Workload:
+def find_facts(workload: Workload, split: SplitFiles, *, compression: str) -> Workload:
     """Return the workload with the facts of the train split that its model is built from.
 
     They come from statistics.json if it suffices, otherwise from the split's examples: from every
@@ -44,7 +44,7 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
         return workload.adapt({name: column.numpy() for name, column in features.items()})
 
 
-def write_facts(directory: str, workload: Workload, split: Split) -> None:
+def write_facts(directory: str, workload: Workload, split: SplitFiles) -> None:
     """Save the facts, the digest of their examples, and the options of the model."""
     tf.io.gfile.makedirs(directory)
     path = f"{directory}/{_FILE}"
@@ -54,7 +54,7 @@ def write_facts(directory: str, workload: Workload, split: Split) -> None:
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
-def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str, Any] | None:
+def read_facts(directory: str, split: SplitFiles, *, workload: Workload) -> dict[str, Any] | None:
     """Return the facts saved with checkpoints, None without; InputError if they are of others."""
     if not list_checkpoints(directory):
         return None

@@ -11,7 +11,7 @@ from trainer.config.train_config import Folders, TrainConfig
 from trainer.errors import ConfigError, Preempted
 from trainer.examples.batches import Batches
 from trainer.examples.decoded_rows import keep_rows
-from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
+from trainer.examples.manifest import ExamplesFolder, SplitFiles, checked_split, read_manifest
 from trainer.examples.stream import (
     BlockTables,
     Stream,
@@ -35,9 +35,9 @@ class Job:
     folders: Folders
     stop: threading.Event
     workload: Workload
-    manifest: Manifest
-    train: Split
-    eval: Split
+    manifest: ExamplesFolder
+    train: SplitFiles
+    eval: SplitFiles
     decoder: Decoder
     """The decoder of both splits' records."""
     stream: Stream | None = None

@@ -18,7 +18,7 @@ from trainer.training.model.embeddings import EmbeddingPlace
 from trainer.training.optimizers.base import FusedOptimizer, Optimizer, Slots
 from trainer.training.optimizers.late_rows import LateRows
 from trainer.training.optimizers.rules import UpdateRules
-from trainer.training.pieces import Cut, Group, Piece, divide_layers, num_weights
+from trainer.training.pieces import Piece, PieceGroup, PieceLayout, divide_layers, num_weights
 
 
 class Parameters:
@@ -206,7 +206,7 @@ class Parameters:
         if rules.optimizer.needs_layers:
             layers = divide_layers(rules.layers, len(devices))
             sizes = [sum(num_weights(layer) for _, layer in part) for part in layers]
-        self._cut = Cut(
+        self._cut = PieceLayout(
             initial.shape[0],
             num_devices=len(devices),
             linear=rules.linear,
@@ -233,7 +233,7 @@ class Parameters:
         mask: tf.Tensor | None,
         *,
         layers: Sequence[tuple[int, Any]],
-        group: Group,
+        group: PieceGroup,
     ) -> Piece:
         linear = self.rules.linear if group.is_linear else None
         optimizer = linear.optimizer if linear else self.rules.optimizer

@@ -19,7 +19,7 @@ from trainer.training.optimizers.schedule import Schedule
 
 
 @dataclass(frozen=True)
-class Group:
+class PieceGroup:
     """The weights that are cut together: all linear ones, all other ones, or an embedding's."""
 
     is_linear: bool
@@ -41,7 +41,7 @@ class Piece:
     """The optimizer's variables, by its names for them: some like the weights, and others."""
     average: tf.Variable | None
     decay_mask: tf.Tensor | None
-    group: Group
+    group: PieceGroup
     schedule: Schedule | None
     """None for the schedule of the job."""
     late: LateRows | None = None
@@ -82,7 +82,7 @@ class Piece:
         return variable.shape == self.weights.shape and not self.optimizer.needs_layers
 
 
-class Cut:
+class PieceLayout:
     """The places of the pieces in the flat vector, by groups: large embeddings are the last.
 
     A group of a vector has a piece on each device. An embedding has one for each part of its
@@ -100,7 +100,7 @@ class Cut:
     ):
         whole = linear.segments if linear else ((size, False),)
         self._segments = _segments(whole, embeddings)
-        vectors = [Group(is_linear=False), *([Group(is_linear=True)] if linear else [])]
+        vectors = [PieceGroup(is_linear=False), *([PieceGroup(is_linear=True)] if linear else [])]
         groups = sorted(
             {group for _, group in self._segments if group.embedding is not None},
             key=lambda group: group.embedding or 0,
@@ -117,11 +117,13 @@ class Cut:
         }
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[PieceGroup]:
         """The group of each piece."""
         return [group for group, sizes in self._all.items() for _ in sizes]
 
-    def split(self, flat: tf.Tensor, groups: Collection[Group] | None = None) -> list[tf.Tensor]:
+    def split(
+        self, flat: tf.Tensor, groups: Collection[PieceGroup] | None = None
+    ) -> list[tf.Tensor]:
         """Return a vector of the weights of some groups, or of all, as one part for each piece."""
         chosen = self._chosen(groups)
         segments = [(size, group) for size, group in self._segments if group in chosen]
@@ -135,7 +137,7 @@ class Cut:
         ]
 
     def join(
-        self, parts: Sequence[tf.Tensor], groups: Collection[Group] | None = None
+        self, parts: Sequence[tf.Tensor], groups: Collection[PieceGroup] | None = None
     ) -> tf.Tensor:
         """Return the vector that `split` would split into these parts."""
         chosen, rest = self._chosen(groups), iter(parts)
@@ -148,45 +150,47 @@ class Cut:
             )
         return _concat([next(pieces[group]) for _, group in segments])
 
-    def split_columns(self, values: tf.Tensor, group: Group) -> list[tf.Tensor]:
+    def split_columns(self, values: tf.Tensor, group: PieceGroup) -> list[tf.Tensor]:
         """Return rows of an embedding as one part for each of its pieces."""
         columns = self._columns[group]
         return tf.split(values, columns, axis=1) if len(columns) > 1 else [values]
 
     @property
-    def _all(self) -> dict[Group, list[int]]:
+    def _all(self) -> dict[PieceGroup, list[int]]:
         return {**self._sizes, **self._columns}
 
-    def _chosen(self, groups: Collection[Group] | None) -> list[Group]:
+    def _chosen(self, groups: Collection[PieceGroup] | None) -> list[PieceGroup]:
         return [group for group in self._all if groups is None or group in groups]
 
-    def _split_group(self, vector: tf.Tensor, group: Group) -> list[tf.Tensor]:
+    def _split_group(self, vector: tf.Tensor, group: PieceGroup) -> list[tf.Tensor]:
         if group in self._columns:
             return self.split_columns(tf.reshape(vector, [self._num_rows[group], -1]), group)
         return _split(vector, self._sizes[group])
 
-    def _join_group(self, parts: Sequence[tf.Tensor], group: Group) -> tf.Tensor:
+    def _join_group(self, parts: Sequence[tf.Tensor], group: PieceGroup) -> tf.Tensor:
         if group in self._columns:
             return tf.reshape(tf.concat(parts, 1), [-1])
         return _concat(parts)
 
-    def _size(self, group: Group) -> int:
+    def _size(self, group: PieceGroup) -> int:
         return sum(size for size, owner in self._segments if owner == group)
 
 
 def _segments(
     whole: Sequence[tuple[int, bool]], embeddings: Sequence[EmbeddingPlace]
-) -> list[tuple[int, Group]]:
+) -> list[tuple[int, PieceGroup]]:
     """Return (number of weights, group) of consecutive parts of the flat vector."""
     segments, end = [], 0
     for size, is_linear in whole:
         start, end = end, end + size
         for number, embedding in enumerate(embeddings):
             if start <= embedding.start < end:
-                segments.append((embedding.start - start, Group(is_linear)))
-                segments.append((embedding.num_rows * embedding.size, Group(is_linear, number)))
+                segments.append((embedding.start - start, PieceGroup(is_linear)))
+                segments.append(
+                    (embedding.num_rows * embedding.size, PieceGroup(is_linear, number))
+                )
                 start = embedding.start + embedding.num_rows * embedding.size
-        segments.append((end - start, Group(is_linear)))
+        segments.append((end - start, PieceGroup(is_linear)))
     return [(size, group) for size, group in segments if size]
 
 

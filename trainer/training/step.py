@@ -35,7 +35,7 @@ from trainer.runtime.tracing import traced
 from trainer.training.model.embeddings import Contribution, Lookups, add, scale
 from trainer.training.model.flat_model import FlatModel, join_flat
 from trainer.training.model.objective import Objective
-from trainer.training.optimizers.base import Step
+from trainer.training.optimizers.base import OptimizerStep
 from trainer.training.optimizers.schedule import KerasRate, Schedule
 from trainer.training.parameters import Parameters
 from trainer.training.pieces import Piece
@@ -64,7 +64,7 @@ class StepPlan:
     """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """The examples of a part of a batch: their inputs, labels and weights."""
 
     inputs: Any
@@ -201,7 +201,7 @@ class TrainStep:
         share, is_empty = (last - first) / size, first == last
         if is_empty:  # it computes an example that does not count
             last = first + 1
-        part_of_batch = Part(*self._load(table, index, rows, first, last), share, size)
+        part_of_batch = BatchPart(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = self.parameters.pull(), self.parameters.pull_state()
@@ -220,7 +220,7 @@ class TrainStep:
         return self._workload.preprocess(features), labels, example_weights
 
     def _differentiate(
-        self, weights: tf.Tensor, state: tf.Tensor, part: Part, seed: tf.Tensor
+        self, weights: tf.Tensor, state: tf.Tensor, part: BatchPart, seed: tf.Tensor
     ) -> Contribution:
         with tf.GradientTape() as tape:
             tape.watch(weights)
@@ -308,11 +308,14 @@ def apply_gradient(
         # Applied once the step is counted: no worker repeats a step that is in the weights.
         with tf.device(piece.device), tf.control_dependencies([step]):
             rate = piece.schedule.rate(step) if piece.schedule else learning_rate
-            _update_piece(parameters, piece, part, Step(step, rate))
+            _update_piece(parameters, piece, part, OptimizerStep(step, rate))
 
 
 def _update_piece(
-    parameters: Parameters, piece: Piece, gradient: tf.Tensor | tf.IndexedSlices, step: Step
+    parameters: Parameters,
+    piece: Piece,
+    gradient: tf.Tensor | tf.IndexedSlices,
+    step: OptimizerStep,
 ) -> None:
     decay: tf.Tensor | float = 0.0
     if piece.decay_mask is not None:

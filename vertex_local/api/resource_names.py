@@ -7,7 +7,7 @@ FORM = re.compile(r"projects/([^/]+)/locations/([^/]+)/(.+)/([^/]+)")
 
 
 @dataclass(frozen=True)
-class ResourceName:
+class ResourcePath:
     """Name of a resource: project, location, collection and id.
 
     The collection of an operation includes the resource that it changes: `models/5/operations`.
@@ -19,7 +19,7 @@ class ResourceName:
     id: str
 
     @classmethod
-    def from_name(cls, name: str) -> "ResourceName":
+    def from_name(cls, name: str) -> "ResourcePath":
         """Parse `projects/P/locations/L/COLLECTION/ID`.
 
         Raises:

@@ -12,7 +12,7 @@ from vertex_local import Json
 from vertex_local.api import ends, operations
 from vertex_local.api.query.fields import UNFINISHED
 from vertex_local.api.query.pages import list_page
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, is_full_disk, rpc_status
@@ -98,7 +98,7 @@ class RunKind:
 
     def folder_of(self, service: Service, name: str) -> Path:
         """Return the folder of a run, with its logs and the state of its processes."""
-        return service.root / self.folder / ResourceName.from_name(name).id
+        return service.root / self.folder / ResourcePath.from_name(name).id
 
     def is_unfinished(self, run: Json) -> bool:
         """Return whether a run has not ended."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.api.database.store import Store
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine
@@ -46,7 +46,7 @@ class Service:
     closing: threading.Event = field(default_factory=threading.Event)
     running: dict[str, Any] = field(default_factory=dict)
 
-    def variables(self, name: ResourceName) -> dict[str, str]:
+    def variables(self, name: ResourcePath) -> dict[str, str]:
         """Return the variables of a run's processes that lead to this service and its project."""
         return {
             EMULATOR_VARIABLE: self.url.removeprefix("http://"),

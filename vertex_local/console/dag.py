@@ -14,7 +14,7 @@ WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.ht
 
 
 @dataclass(frozen=True)
-class Leaf:
+class DrawnTask:
     """Task that is no graph: its key in the specification, its name, the tasks it waits for."""
 
     key: str
@@ -70,11 +70,11 @@ def tasks_of(spec: Json, component: str) -> Json:
     return graph["dag"]["tasks"]  # type: ignore[no-any-return]
 
 
-def _leaves(spec: Json, component: str, scope: str, before: set[str]) -> dict[str, Leaf]:
+def _leaves(spec: Json, component: str, scope: str, before: set[str]) -> dict[str, DrawnTask]:
     """Return the tasks that are no graphs by path; `before` is what their graph waits for."""
     tasks = tasks_of(spec, component)
     upstream = {name: sorted(upstream_of(tasks[name]) & tasks.keys()) for name in sorted(tasks)}
-    made: dict[str, dict[str, Leaf]] = {}
+    made: dict[str, dict[str, DrawnTask]] = {}
     for name in TopologicalSorter(upstream).static_order():
         waits = before.union(*(made[source] for source in upstream[name]))
         inner, path = tasks[name]["componentRef"]["name"], f"{scope}/{name}"
@@ -82,7 +82,7 @@ def _leaves(spec: Json, component: str, scope: str, before: set[str]) -> dict[st
             made[name] = _leaves(spec, inner, path, waits)
         else:
             title = tasks[name].get("taskInfo", {}).get("name") or name
-            made[name] = {path: Leaf(leaf_key(component, name), title, waits)}
+            made[name] = {path: DrawnTask(leaf_key(component, name), title, waits)}
     return {path: leaf for name in upstream for path, leaf in made[name].items()}
 
 

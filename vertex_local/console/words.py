@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.machine.clock import moment_of
 from vertex_local.rules.values import defaults_of
 
@@ -41,7 +41,7 @@ def tone(state: str) -> str:
 
 def href(name: str) -> str:
     """Return the address of a resource's page."""
-    resource = ResourceName.from_name(name)
+    resource = ResourcePath.from_name(name)
     section, resource_id = SECTIONS[resource.collection], resource.id.partition("@")[0]
     return f"/{section}/{resource.project}/{resource.location}/{resource_id}"
 

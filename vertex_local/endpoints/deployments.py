@@ -4,7 +4,7 @@ import re
 import threading
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.endpoints import record as traffic
@@ -41,7 +41,7 @@ def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
     """Return the process of a deployed model on the endpoint `name`, not yet started."""
     return ServingProcess(
         lambda: spec_of(service, name, deployed),
-        folder=service.root / "endpoints" / ResourceName.from_name(name).id / deployed["id"],
+        folder=service.root / "endpoints" / ResourcePath.from_name(name).id / deployed["id"],
         title=title_of(deployed),
         launch=service.launch,
     )
@@ -56,7 +56,7 @@ def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
     model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
     if "artifactUri" in model:
         model = {**model, "artifactUri": str(models.storage_of(service, model))}
-    endpoint_id = ResourceName.from_name(name).id
+    endpoint_id = ResourcePath.from_name(name).id
     return serving_spec(
         model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
     )

@@ -20,7 +20,7 @@ from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, request_log, server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
-from vertex_local.endpoints.routing import Routes, Target
+from vertex_local.endpoints.routing import RoutedModel, Routes
 from vertex_local.endpoints.server_connections import LostError, ServerConnections
 from vertex_local.endpoints.server_process import ServerProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
@@ -88,7 +88,7 @@ class Forwarder:
         self._send(Message(body, JSON_FIELDS), target, server, deadline=deadline, done=finish)
         return True
 
-    def exchange(self, name: str, request: Message) -> tuple[Target, Message]:
+    def exchange(self, name: str, request: Message) -> tuple[RoutedModel, Message]:
         """Send a request to a model of the endpoint, chosen by its traffic split; wait.
 
         A request without a response, because its server ended or is being stopped, is retried with
@@ -109,7 +109,7 @@ class Forwarder:
         finally:
             self.in_flight.release()
 
-    def _exchange(self, name: str, request: Message) -> tuple[Target, Message]:
+    def _exchange(self, name: str, request: Message) -> tuple[RoutedModel, Message]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
         pause_seconds, num_sends = FIRST_PAUSE_SECONDS, 0
         while True:
@@ -126,7 +126,7 @@ class Forwarder:
                 raise ApiError("UNAVAILABLE", "The service is shutting down.")
             pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
 
-    def _choose(self, name: str) -> Target:
+    def _choose(self, name: str) -> RoutedModel:
         target = self._routes.choose(f"/v1/{name}:predict")
         if target is None:
             self._service.store.get(name)  # raises NOT_FOUND
@@ -136,7 +136,7 @@ class Forwarder:
         return target
 
     def _ask(
-        self, request: Message, target: Target, process: ServingProcess, *, deadline: float
+        self, request: Message, target: RoutedModel, process: ServingProcess, *, deadline: float
     ) -> Message:
         """Send a request once, when its server runs; wait for the response."""
         outcome: Future[Message | ApiError] = Future()
@@ -154,7 +154,7 @@ class Forwarder:
     def _send(
         self,
         request: Message,
-        target: Target,
+        target: RoutedModel,
         server: ServerProcess,
         *,
         deadline: float,
@@ -168,7 +168,7 @@ class Forwarder:
             is_error = not isinstance(outcome, Message) or outcome.status != HTTPStatus.OK
             self._sent[target.key].append(Sent(arrived, milliseconds, is_error))
             if isinstance(outcome, Message) and request_log.is_sampled(target.sampling_rate):
-                logged = request_log.LoggedRequest(
+                logged = request_log.RequestRecord(
                     endpoint=target.endpoint,
                     deployed_model_id=target.id,
                     model_version_id=target.version_id,
@@ -197,7 +197,7 @@ def predict(service: Service, name: str, request: Message) -> Message:
     return Message(data, {"Content-Type": "application/json; charset=utf-8"})
 
 
-def predictions_of(response: Message, *, target: Target) -> bytes:
+def predictions_of(response: Message, *, target: RoutedModel) -> bytes:
     """Return the body of a response to `:predict`: the server's predictions, and its model.
 
     Raises:
@@ -227,7 +227,7 @@ def _judge(
     return outcome
 
 
-def _respond(channel: Channel, outcome: Message | ApiError, *, target: Target) -> None:
+def _respond(channel: Channel, outcome: Message | ApiError, *, target: RoutedModel) -> None:
     """Respond to a plain request; give it a thread if it may be sent again."""
     try:
         if isinstance(outcome, ApiError):

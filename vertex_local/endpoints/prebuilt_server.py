@@ -28,7 +28,7 @@ NUM_THREADS = 16
 BYTES_SUFFIX = "_bytes"  # of an output's name: its strings are base64
 
 
-class RequestError(ValueError):
+class RefusedInstanceError(ValueError):
     """A request that the model cannot answer."""
 
 
@@ -51,7 +51,7 @@ def saved_model(folder: Path) -> Predict:
         signatures = model.signatures
         name = body.get("signature_name", DEFAULT_SIGNATURE)
         if name not in signatures:
-            raise RequestError(f'no signature "{name}"; the model has {sorted(signatures)}')
+            raise RefusedInstanceError(f'no signature "{name}"; the model has {sorted(signatures)}')
         specs = signatures[name].structured_input_signature[1]
         columns = _columns(body, specs)
         try:
@@ -61,7 +61,7 @@ def saved_model(folder: Path) -> Predict:
             }
             outputs = signatures[name](**tensors)
         except (ValueError, TypeError, tf.errors.OpError) as error:
-            raise RequestError(str(error)) from error
+            raise RefusedInstanceError(str(error)) from error
         return _response(body, {name: _plain(outputs[name].numpy(), name) for name in outputs})
 
     return predict
@@ -72,7 +72,7 @@ def _columns(body: Json, names: Collection[str]) -> Json:
     if len(names) == 1 and not (isinstance(columns, dict) and columns.keys() == set(names)):
         return dict.fromkeys(names, columns)
     if not isinstance(columns, dict) or columns.keys() != set(names):
-        raise RequestError(f"the model's inputs are {sorted(names)}; name each")
+        raise RefusedInstanceError(f"the model's inputs are {sorted(names)}; name each")
     return columns
 
 
@@ -91,12 +91,14 @@ def columns_of(body: Json, names: Collection[str]) -> Any:
     """Return the instances of a request by input; a list if they are values of the only input."""
     instances = body.get("instances")
     if not isinstance(instances, list) or not instances:
-        raise RequestError('"instances" must be a list that is not empty')
+        raise RefusedInstanceError('"instances" must be a list that is not empty')
     if not all(isinstance(row, dict) and "b64" not in row for row in instances):
         return instances
     if any(row.keys() != set(names) for row in instances):
         wrong = next(row for row in instances if row.keys() != set(names))
-        raise RequestError(f"an instance has {sorted(wrong)}; the model's inputs: {sorted(names)}")
+        raise RefusedInstanceError(
+            f"an instance has {sorted(wrong)}; the model's inputs: {sorted(names)}"
+        )
     return {name: [row[name] for row in instances] for name in names}
 
 
@@ -117,7 +119,7 @@ def booster(folder: Path) -> Predict:
             with lock:
                 return {"predictions": model.predict(rows, validate_features=False).tolist()}
         except (KeyError, ValueError, TypeError, xgboost.core.XGBoostError) as error:
-            raise RequestError(str(error)) from error
+            raise RefusedInstanceError(str(error)) from error
 
     return predict
 
@@ -154,7 +156,7 @@ def application(predict: Predict) -> Any:
         try:
             body = json.loads(request.get_data())
             if not isinstance(body, dict):
-                raise RequestError("the body must be an object")
+                raise RefusedInstanceError("the body must be an object")
             return _json(HTTPStatus.OK, predict(body))
         except ValueError as error:
             return _json(HTTPStatus.BAD_REQUEST, {"error": str(error)})

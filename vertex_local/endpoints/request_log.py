@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.clock import timestamp
@@ -49,7 +49,7 @@ WARNING_INTERVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedRequest:
+class RequestRecord:
     """Request that a prediction server responded to; `arrived` in seconds since 1970."""
 
     endpoint: str
@@ -67,7 +67,7 @@ class RequestLog:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._queue: list[LoggedRequest] = []
+        self._queue: list[RequestRecord] = []
         self._queued_bytes = 0
         self._is_writing = False
         self._dropped: Counter[str] = Counter()
@@ -76,7 +76,7 @@ class RequestLog:
         self._changed = threading.Condition()  # guards all of the above
         self._files = threading.Lock()  # held while a file is written; no prediction waits for it
 
-    def put(self, request: LoggedRequest) -> None:
+    def put(self, request: RequestRecord) -> None:
         """Queue a request without waiting; drop it if too many bytes are queued."""
         num_bytes = len(request.request) + len(request.response)
         with self._changed:
@@ -137,7 +137,7 @@ class RequestLog:
             for endpoint in {one.endpoint for one in queue}:
                 self._write(endpoint, [one for one in queue if one.endpoint == endpoint])
 
-    def _write(self, endpoint: str, requests: list[LoggedRequest]) -> None:
+    def _write(self, endpoint: str, requests: list[RequestRecord]) -> None:
         try:
             insert = "INSERT INTO requests (entry, request, response) VALUES (?, ?, ?)"
             with self._files, closing(self._connect(endpoint)) as connection, connection:
@@ -154,7 +154,7 @@ class RequestLog:
         return connection
 
     def _path(self, endpoint: str) -> Path:
-        return self._root / "endpoints" / ResourceName.from_name(endpoint).id / FILE_NAME
+        return self._root / "endpoints" / ResourcePath.from_name(endpoint).id / FILE_NAME
 
     def _drop(self, endpoint: str, reason: str, *, count: int = 1) -> None:
         self._dropped[endpoint] += count
@@ -204,7 +204,7 @@ def is_sampled(rate: float) -> bool:
     return rate > 0 and random.random() < rate
 
 
-def _row(logged: LoggedRequest) -> tuple[str, str, str]:
+def _row(logged: RequestRecord) -> tuple[str, str, str]:
     entry = {
         "time": timestamp(logged.arrived, timespec="microseconds"),
         "deployedModelId": logged.deployed_model_id,

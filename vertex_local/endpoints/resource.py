@@ -7,7 +7,7 @@ from vertex_local import Json
 from vertex_local.api import etags, operations, protos
 from vertex_local.api.etags import with_etag
 from vertex_local.api.query.pages import list_page
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, forwarding, log_pages, request_log
@@ -37,7 +37,7 @@ def create(service: Service, call: Call) -> Json:
     created = now()
     endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
     if kept.get("dedicatedEndpointEnabled"):  # `vertex-local exec` brings its requests here
-        names = ResourceName.from_name(name)
+        names = ResourcePath.from_name(name)
         endpoint["dedicatedEndpointDns"] = (
             f"{names.id}.{names.location}-{names.project}.prediction.vertexai.goog"
         )
@@ -190,7 +190,7 @@ def recover(service: Service) -> None:
     """Start the processes of all deployed models; clear the folders of deleted endpoints."""
     endpoints = service.store.list_kind("endpoints")
     folder = service.root / "endpoints"
-    known = {folder / ResourceName.from_name(endpoint["name"]).id for endpoint in endpoints}
+    known = {folder / ResourcePath.from_name(endpoint["name"]).id for endpoint in endpoints}
     lost_and_found.clear(service.root, set(folder.glob("*")) - known)
     for endpoint in endpoints:
         for deployed in endpoint.get("deployedModels", []):

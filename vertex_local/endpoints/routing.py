@@ -10,7 +10,7 @@ from vertex_local.endpoints.request_log import sampling_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RoutedModel:
     """Deployed model that gets traffic.
 
     `key` is its process's in `Service.running`; `title` its name in messages; `source` has
@@ -31,10 +31,10 @@ class Routes:
     """Targets of all endpoints, by the path of their predictions."""
 
     def __init__(self, store: Store) -> None:
-        self._by_path: dict[str, list[Target]] = {}
+        self._by_path: dict[str, list[RoutedModel]] = {}
         store.observe("endpoints", self._change)
 
-    def choose(self, path: str) -> Target | None:
+    def choose(self, path: str) -> RoutedModel | None:
         """Return a target for `/v1/projects/P/locations/L/endpoints/E:predict`, drawn by the split.
 
         Returns None if there is no such endpoint, or no model gets traffic.
@@ -54,14 +54,14 @@ class Routes:
         ]
 
 
-def _target(endpoint: Json, deployed: Json, percentage: int) -> Target:
+def _target(endpoint: Json, deployed: Json, percentage: int) -> RoutedModel:
     source = {
         "deployedModelId": deployed["id"],
         "model": deployed["model"],
         "modelVersionId": deployed["modelVersionId"],
         "modelDisplayName": deployed["displayName"],
     }
-    return Target(
+    return RoutedModel(
         endpoint=endpoint["name"],
         key=key_of(endpoint["name"], deployed["id"]),
         id=deployed["id"],

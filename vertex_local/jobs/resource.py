@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import protos
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
@@ -91,7 +91,7 @@ def _make_output_dir(plan: JobPlan, job_spec: Json) -> None:
 
 def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> None:
     """Start the replicas of a stored job, with further environment variables."""
-    plan, name = plan_job(job), ResourceName.from_name(job["name"])
+    plan, name = plan_job(job), ResourcePath.from_name(job["name"])
     folder = KIND.folder_of(service, job["name"])
     env = {"CLOUD_ML_JOB_ID": name.id, **service.variables(name), **variables}
     ports: list[int] = []

@@ -12,7 +12,7 @@ from vertex_local import Json
 from vertex_local.api import etags, operations, protos
 from vertex_local.api.query.fields import VERSIONS
 from vertex_local.api.query.pages import list_page
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, not_found
@@ -319,7 +319,7 @@ def _store_version(
 
 
 def _insert_model(service: Service, name: str, model: Json) -> None:
-    model_id = ResourceName.from_name(name).id
+    model_id = ResourcePath.from_name(name).id
     is_used = any(one["folder"] == model_id for one in service.store.list_kind("models"))
     folder = f"{model_id}-{service.store.next_id()}" if is_used else model_id
     record = registry.new_record(name, folder=folder, model=model, time=now())
@@ -358,7 +358,7 @@ def _version(service: Service, record: Json, reference: str) -> Json:
 
 def _version_ids(service: Service, model_name: str) -> list[str]:
     names = service.store.names(VERSIONS, parent=model_name)
-    return [ResourceName.from_name(name).id for name in names]
+    return [ResourcePath.from_name(name).id for name in names]
 
 
 def _delete_version(service: Service, record: Json, version_id: str) -> None:

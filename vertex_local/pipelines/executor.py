@@ -20,7 +20,7 @@ from vertex_local.rules import placeholders
 from vertex_local.rules.conditions import ConditionError, evaluate
 from vertex_local.rules.values import (
     Result,
-    Values,
+    TaskValues,
     collected,
     defaults_of,
     inputs_of,
@@ -44,7 +44,7 @@ class Graph:
 
     name: str
     scope: str
-    inputs: Values
+    inputs: TaskValues
     specs: dict[str, Json]
     tasks: dict[str, asyncio.Task[Result]] = field(default_factory=dict)
 
@@ -67,11 +67,11 @@ class Executor:
         asyncio.get_running_loop().set_default_executor(pool)
         values = self.job["runtimeConfig"].get("parameterValues", {})
         filled = placeholders.fill_inputs(values, {}, self._run_values)
-        inputs = Values({name: value for name, value in filled.items() if value is not None})
+        inputs = TaskValues({name: value for name, value in filled.items() if value is not None})
         result = await self._run_graph(ROOT, "", inputs)
         return result.is_success
 
-    async def _run_graph(self, name: str, scope: str, inputs: Values) -> Result:
+    async def _run_graph(self, name: str, scope: str, inputs: TaskValues) -> Result:
         """Run the tasks of a component; return its outputs if all succeeded."""
         component = self._component(name)
         defaults = placeholders.fill_inputs(defaults_of(component), {}, self._run_values)
@@ -121,7 +121,7 @@ class Executor:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
         return evaluate(condition, typed(component, inputs).parameters)
 
-    async def _run_loop(self, task: Json, scope: str, inputs: Values) -> Result:
+    async def _run_loop(self, task: Json, scope: str, inputs: TaskValues) -> Result:
         """Run the iterations of a loop, at most `parallelism` at a time."""
         items = loop_items(task, inputs)
         name = (task.get("parameterIterator") or task["artifactIterator"])["itemInput"]
@@ -129,7 +129,7 @@ class Executor:
         slots = asyncio.Semaphore(limit)
         reference = task["componentRef"]["name"]
 
-        async def iterate(number: int, values: Values) -> Result:
+        async def iterate(number: int, values: TaskValues) -> Result:
             async with slots:
                 iteration = f"{scope}{journal.ITERATION}{number}"
                 is_value = name in values.parameters
@@ -146,12 +146,12 @@ class Executor:
     def _run_leaf(self, graph: Graph, name: str, upstream: Mapping[str, Result]) -> Result:
         spec = graph.specs[name]
 
-        def execute(task: Task) -> Values:
+        def execute(task: Task) -> TaskValues:
             return self.task_runner.execute(task, spec, self._inputs_of(spec, graph, upstream))
 
         return self.run.run_task(leaf_key(graph.name, name), scope=graph.scope, execute=execute)
 
-    def _inputs_of(self, task: Json, graph: Graph, upstream: Mapping[str, Result]) -> Values:
+    def _inputs_of(self, task: Json, graph: Graph, upstream: Mapping[str, Result]) -> TaskValues:
         """Return the inputs of a task, or of a nested pipeline, with final statuses.
 
         Raises:

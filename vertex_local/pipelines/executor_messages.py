@@ -7,7 +7,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.pipelines.run_state import TaskError
 from vertex_local.rules import placeholders
-from vertex_local.rules.values import Values, typed_value
+from vertex_local.rules.values import TaskValues, typed_value
 
 # Artifacts without a file, which Vertex AI keeps as metadata only. An empty file stands for them.
 METADATA_ONLY = {
@@ -17,7 +17,7 @@ METADATA_ONLY = {
 }
 
 
-def executor_input(component: Json, inputs: Values, *, folder: str) -> Json:
+def executor_input(component: Json, inputs: TaskValues, *, folder: str) -> Json:
     """Return KFP's ExecutorInput for a task that writes its outputs to a folder."""
     declared = component.get("inputDefinitions", {}).get("artifacts", {})
     outputs = component.get("outputDefinitions", {})
@@ -47,7 +47,7 @@ def _planned(name: str, kind: Json, folder: str) -> Json:
     return {"name": name, "type": kind, "uri": f"{folder}/{name}", "metadata": {}}
 
 
-def read_outputs(component: Json, message: Json) -> Values:
+def read_outputs(component: Json, message: Json) -> TaskValues:
     """Return the outputs that a task has written: in KFP's ExecutorOutput, and parameters as files.
 
     Raises:
@@ -79,7 +79,7 @@ def read_outputs(component: Json, message: Json) -> Values:
             if artifact["type"].get("schemaTitle") in METADATA_ONLY and path.is_absolute():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
-    return Values(parameters, artifacts)
+    return TaskValues(parameters, artifacts)
 
 
 def _read_parameter(name: str, path: Path, kind: str) -> Any:

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path, path_problem
@@ -257,7 +257,7 @@ def _dangling(field: str, value: Any) -> ApiError:
 
 def run_values(job: Json) -> dict[str, str]:
     """Return the values of the placeholders that are the same for all tasks of a PipelineJob."""
-    name = ResourceName.from_name(job["name"])
+    name = ResourcePath.from_name(job["name"])
     values = {
         "pipeline_job_name": name.id,
         "pipeline_job_uuid": name.id,

@@ -11,7 +11,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page, read_mask
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
@@ -193,7 +193,7 @@ def _batch_done(
 
 def step_job(run_name: str, task: str) -> str:
     """Return the name of a step's custom job; as on Vertex AI, but here it has only a log."""
-    run = ResourceName.from_name(run_name)
+    run = ResourcePath.from_name(run_name)
     return replace(run, collection="customJobs", id=f"{run.id}.{task}").name
 
 
@@ -237,7 +237,7 @@ def plan(service: Service, body: Json) -> Json:
 def insert(service: Service, name: str, body: Json) -> Json:
     """Store a run, to be started with `launch`; return its record."""
     labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
-    project = ResourceName.from_name(name).project
+    project = ResourcePath.from_name(name).project
     account = f"{project}-compute@developer.gserviceaccount.com"  # PipelineJob's default
     record = KIND.new_record(name, {"serviceAccount": account, **body, "labels": labels})
     with service.store.atomic():
@@ -281,7 +281,7 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
         name=RUNNER,
         command=["python", "-m", module, str(folder), *options],
         env={
-            **service.variables(ResourceName.from_name(job["name"])),
+            **service.variables(ResourcePath.from_name(job["name"])),
             RUN_LABELS_VARIABLE: json.dumps(job.get("labels", {})),
         },
         cwd=str(folder),  # in the service's folder a user's modules could hide the steps'

@@ -12,7 +12,7 @@ from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import Journal
 from vertex_local.pipelines.previous_runner import PreviousRunner
 from vertex_local.pipelines.record import Leaf
-from vertex_local.rules.values import Result, Values
+from vertex_local.rules.values import Result, TaskValues
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Task:
     is_cached: bool = False
     was_stopped: bool = False
     note: str = ""
-    inputs: Values = field(default_factory=Values)
+    inputs: TaskValues = field(default_factory=TaskValues)
     started_at: float = field(default_factory=time.monotonic)
 
     def fields(self) -> Json:
@@ -121,10 +121,10 @@ class PipelineRun:
         while (remaining := deadline - time.monotonic()) > 0 and not self.must_stop(task):
             time.sleep(min(remaining, POLL_SECONDS))
 
-    def run_task(self, key: str, *, scope: str, execute: Callable[[Task], Values]) -> Result:
+    def run_task(self, key: str, *, scope: str, execute: Callable[[Task], TaskValues]) -> Result:
         """Run a task (`Leaf.key`) unless the run is stopping; journal its start and end."""
         if end := self.previous.success(key, scope):
-            return Result(True, Values(end["outputs"], end["output_artifacts"]))
+            return Result(True, TaskValues(end["outputs"], end["output_artifacts"]))
         leaf = self._leaves[key]
         has_graph_started = not self.is_resumed or self.previous.has_started(scope)
         if not self.may_start(is_exit=leaf.is_exit) or not has_graph_started:
@@ -132,7 +132,7 @@ class PipelineRun:
         task = self._new_task(leaf, scope=scope)
         self.journal.write("task_started", **task.fields())
         logger.info("%s has started", task.unique_name)
-        outputs, error = Values(), ""
+        outputs, error = TaskValues(), ""
         try:
             outputs = execute(task)
         except (TaskError, ValueError) as problem:
@@ -191,7 +191,7 @@ class PipelineRun:
                 log_path=self.folder / "tasks" / f"{unique_name}.log",
             )
 
-    def _journal_end(self, task: Task, outputs: Values, error: str) -> None:
+    def _journal_end(self, task: Task, outputs: TaskValues, error: str) -> None:
         if not error:
             state = "SKIPPED" if task.is_cached else "SUCCEEDED"
         elif task.was_stopped:
@@ -214,7 +214,7 @@ class PipelineRun:
         )
 
 
-def _parameters(values: Values) -> Json:
+def _parameters(values: TaskValues) -> Json:
     return {
         name: value
         for name, value in values.parameters.items()

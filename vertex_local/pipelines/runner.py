@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.client import EMULATOR_VARIABLE
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import record as pipeline_record
@@ -49,7 +49,7 @@ def run_pipeline(
     if not run.is_resumed:
         run.journal.write("pipeline_started")
     is_success = False
-    parent = ResourceName.from_name(job["name"]).parent
+    parent = ResourcePath.from_name(job["name"]).parent
     operator = Operator(url=service_url, must_stop=lambda: run.is_stopping, write_log=logger.info)
     is_being_written = partial(operator.writes_to, parent=parent)
     try:

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.pipelines.run_state import Task
-from vertex_local.rules.values import CODE, Values
+from vertex_local.rules.values import CODE, TaskValues
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +53,15 @@ class StepCache:
     ) -> None:
         self._folder = folder
         self._spec: Json = job["pipelineSpec"]
-        self._parent = ResourceName.from_name(job["name"]).parent
+        self._parent = ResourcePath.from_name(job["name"]).parent
         self._refreshes = bool(job.get("refreshesCache"))
         self._is_being_written = is_being_written
         self._mutex = threading.RLock()
         self.locks: dict[Path, tuple[int, int]] = {}  # held until this process ends
-        self._pending: dict[str, Values] = {}
+        self._pending: dict[str, TaskValues] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
-    def key(self, component_name: str, container: Json, inputs: Values, *, custom: str) -> str:
+    def key(self, component_name: str, container: Json, inputs: TaskValues, *, custom: str) -> str:
         """Return a step's key; its first digits are equal for all inputs of the component."""
         scope = [self._parent, self._spec["pipelineInfo"]["name"], component_name]
         code = [container.get(name) for name in CODE]
@@ -69,7 +69,7 @@ class StepCache:
         facts = [scope, component, code, custom or [inputs.parameters, inputs.artifacts]]
         return f"{_digest(scope)[:PREFIX_DIGITS]}-{_digest(facts)}"
 
-    def get(self, key: str, task: Task) -> Values | None:
+    def get(self, key: str, task: Task) -> TaskValues | None:
         """Return the outputs of a key; None if there are none or another run writes to them.
 
         An entry that is damaged, or has outputs that are, is dropped; `task` gets a note.
@@ -82,7 +82,7 @@ class StepCache:
                 content = json.loads(entry.read_bytes())
                 if content.pop("digest") != _digest(content):
                     raise ValueError("its checksum differs")
-                outputs = Values(**content["outputs"])
+                outputs = TaskValues(**content["outputs"])
                 waiting = [path for uri in content["pending"] if not (path := Path(uri)).exists()]
                 complete = [path for path in _local_paths(outputs) if path not in waiting]
             except Exception as error:  # of any kind: the content of a damaged entry is arbitrary
@@ -97,7 +97,7 @@ class StepCache:
                 self._pending[key] = outputs
             return outputs
 
-    def put(self, key: str, outputs: Values) -> None:
+    def put(self, key: str, outputs: TaskValues) -> None:
         """Store the outputs of a key; those without a file are pending.
 
         Raises:
@@ -127,7 +127,7 @@ class StepCache:
     def _entry(self, key: str) -> Path:
         return self._folder / f"{key}.json"
 
-    def _write(self, key: str, outputs: Values) -> None:
+    def _write(self, key: str, outputs: TaskValues) -> None:
         pending = _pending_paths(outputs)
         content = {
             "outputs": asdict(outputs),
@@ -193,13 +193,13 @@ def _drop(entry: Path, reason: str, task: Task) -> None:
         log.write(f"{task.note}\n")
 
 
-def _local_paths(outputs: Values) -> list[Path]:
+def _local_paths(outputs: TaskValues) -> list[Path]:
     artifacts = itertools.chain.from_iterable(outputs.artifacts.values())
     paths = [Path(artifact["uri"]) for artifact in artifacts]
     return [path for path in paths if path.is_absolute()]
 
 
-def _pending_paths(outputs: Values) -> list[Path]:
+def _pending_paths(outputs: TaskValues) -> list[Path]:
     return [path for path in _local_paths(outputs) if not path.exists()]
 
 

@@ -29,7 +29,7 @@ from vertex_local.pipelines.step_environment import Provider
 from vertex_local.processes.environments.commands import Step
 from vertex_local.processes.warm import WarmClient
 from vertex_local.rules import placeholders
-from vertex_local.rules.values import Values, constants, defaults_of, typed
+from vertex_local.rules.values import TaskValues, constants, defaults_of, typed
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class TaskRunner:
         """The folder of the run's outputs: a path, also of a bucket."""
         return str(local_path(self.job["runtimeConfig"]["gcsOutputDirectory"]))
 
-    def execute(self, task: Task, spec: Json, inputs: Values) -> Values:
+    def execute(self, task: Task, spec: Json, inputs: TaskValues) -> TaskValues:
         """Run a task to its end, with retries, or take its outputs from the cache; return them.
 
         Raises:
@@ -132,7 +132,7 @@ class Attempt:
 
     @classmethod
     def of(
-        cls, runner: TaskRunner, task: Task, spec: Json, component: Json, inputs: Values
+        cls, runner: TaskRunner, task: Task, spec: Json, component: Json, inputs: TaskValues
     ) -> "Attempt":
         """Return the attempt for a task; its journal gets its parameters with defaults."""
         defaults = defaults_of(component)
@@ -147,7 +147,7 @@ class Attempt:
         for name in fillable & parameters.keys():
             if isinstance(parameters[name], str):
                 parameters[name] = attempt.filled(parameters[name])
-        task.inputs = Values(parameters, inputs.artifacts)
+        task.inputs = TaskValues(parameters, inputs.artifacts)
         return attempt
 
     def filled(self, text: str) -> str:
@@ -163,7 +163,7 @@ class Attempt:
         values = self.runner.run_values | {f"{{{{$.{name}}}}}": of_task[name] for name in of_task}
         return placeholders.resolve(text, values, self.executor_input, self.fillable)
 
-    def imported(self, importer: Json) -> Values:
+    def imported(self, importer: Json) -> TaskValues:
         """Return the output of an importer.
 
         Raises:
@@ -181,9 +181,9 @@ class Attempt:
             "type": importer.get("typeSchema", {}),
             "metadata": json.loads(self.filled(metadata)),
         }
-        return Values(artifacts={"artifact": [artifact]})
+        return TaskValues(artifacts={"artifact": [artifact]})
 
-    def run(self, container: Json) -> Values:
+    def run(self, container: Json) -> TaskValues:
         """Run the task's command once; return its outputs.
 
         Raises:

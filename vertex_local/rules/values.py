@@ -15,7 +15,7 @@ FIELD = re.compile(r'\["([^"]*)"\]')
 
 
 @dataclass(frozen=True)
-class Values:
+class TaskValues:
     """Inputs or outputs of a task by name; what is optional and has no value is missing.
 
     Each of `artifacts` is a list of RuntimeArtifacts (`name`, `uri`, `type`, `metadata`); before a
@@ -51,12 +51,12 @@ class Result:
     """End of a task, or of a group of tasks; one whose condition was false is a success."""
 
     is_success: bool
-    outputs: Values = field(default_factory=Values)
+    outputs: TaskValues = field(default_factory=TaskValues)
 
 
 def inputs_of(
-    task: Json, graph: Values, upstream: Mapping[str, Result], run_values: dict[str, str]
-) -> Values:
+    task: Json, graph: TaskValues, upstream: Mapping[str, Result], run_values: dict[str, str]
+) -> TaskValues:
     """Return the inputs of a task, from its graph's inputs and the results of other tasks.
 
     Constants have values in the place of placeholders, the run's and those for other inputs. A
@@ -65,7 +65,7 @@ def inputs_of(
     Raises:
         ValueError: An input is the output of a task that has not made it.
     """
-    inputs = Values()
+    inputs = TaskValues()
     for kind, word in KINDS:
         values, outer = getattr(inputs, kind), getattr(graph, kind)
         for name, source in task.get("inputs", {}).get(kind, {}).items():
@@ -125,7 +125,7 @@ def defaults_of(component: Json) -> Json:
     }
 
 
-def typed(component: Json, inputs: Values) -> Values:
+def typed(component: Json, inputs: TaskValues) -> TaskValues:
     """Return the inputs of a component, with parameters of its types.
 
     The compiler declares all fields of a loop's items as STRING, numbers included.
@@ -135,7 +135,7 @@ def typed(component: Json, inputs: Values) -> Values:
         name: typed_value(name, value, declared.get(name, {}).get("parameterType", ""))
         for name, value in inputs.parameters.items()
     }
-    return Values(parameters, inputs.artifacts)
+    return TaskValues(parameters, inputs.artifacts)
 
 
 def typed_value(name: str, value: Any, kind: str) -> Any:
@@ -156,7 +156,7 @@ def typed_value(name: str, value: Any, kind: str) -> Any:
         raise ValueError(f"{name!r} is {value!r}, which is no {kind}") from None
 
 
-def loop_items(task: Json, inputs: Values) -> list[Values]:
+def loop_items(task: Json, inputs: TaskValues) -> list[TaskValues]:
     """Return the inputs of each iteration of a loop.
 
     Raises:
@@ -165,24 +165,26 @@ def loop_items(task: Json, inputs: Values) -> list[Values]:
     if iterator := task.get("artifactIterator"):
         name, source = iterator["itemInput"], iterator["items"]["inputArtifact"]
         artifacts = inputs.artifacts.get(source, [])
-        return [Values(inputs.parameters, {**inputs.artifacts, name: [item]}) for item in artifacts]
+        return [
+            TaskValues(inputs.parameters, {**inputs.artifacts, name: [item]}) for item in artifacts
+        ]
     iterator = task["parameterIterator"]
     name, source = iterator["itemInput"], iterator["items"]
     items = source["raw"] if "raw" in source else inputs.parameters.get(source["inputParameter"])
     items = json.loads(items) if isinstance(items, str) else items
     if not isinstance(items, list):
         raise ValueError(f"the items of a loop must be a list, not {items!r}")
-    return [Values({**inputs.parameters, name: item}, inputs.artifacts) for item in items]
+    return [TaskValues({**inputs.parameters, name: item}, inputs.artifacts) for item in items]
 
 
-def collected(component: Json, outputs: list[Values]) -> Values:
+def collected(component: Json, outputs: list[TaskValues]) -> TaskValues:
     """Return the outputs of a loop: lists of the outputs of its iterations, in order.
 
     An iteration whose condition was false has no outputs. Artifacts of nested loops are one flat
     list, because a list of lists of artifacts does not exist.
     """
     defined = component.get("outputDefinitions", {})
-    return Values(
+    return TaskValues(
         {
             name: [each.parameters[name] for each in outputs if name in each.parameters]
             for name in defined.get("parameters", {})
@@ -194,9 +196,9 @@ def collected(component: Json, outputs: list[Values]) -> Values:
     )
 
 
-def outputs_of(component: Json, results: Mapping[str, Result]) -> Values:
+def outputs_of(component: Json, results: Mapping[str, Result]) -> TaskValues:
     """Return the outputs of a group: of each the first that exists, as `dsl.OneOf` has several."""
-    outputs = Values()
+    outputs = TaskValues()
     for kind, word in KINDS:
         for name, selector in component["dag"].get("outputs", {}).get(kind, {}).items():
             choice = selector.get("valueFromOneof", selector)

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.machine.clock import moment_of, timestamp
@@ -176,14 +176,14 @@ def _start(service: Service, record: Json) -> None:
 def run_id(record: Json, spec: Json) -> str:
     """Return the id of the run that is due: pipeline, schedule and time."""
     due = moment_of(record["nextRunTime"])
-    schedule_id = ResourceName.from_name(record["name"]).id
+    schedule_id = ResourcePath.from_name(record["name"]).id
     pipeline = re.sub(r"[^a-z0-9-]", "-", spec["pipelineInfo"]["name"].lower())  # names a folder
     return f"{pipeline:.80}-{schedule_id}-{due:%Y%m%d%H%M%S}"
 
 
 def _store_run(service: Service, record: Json, body: Json, *, run_id: str) -> Json | None:
     """Store the run; return its record, or None if the schedule has changed since it was read."""
-    parent = ResourceName.from_name(record["name"]).parent
+    parent = ResourcePath.from_name(record["name"]).parent
     name = f"{parent}/{pipelines.KIND.collection}/{run_id}"
     body = {"displayName": record["displayName"], **body, "scheduleName": record["name"]}
     with service.store.atomic():

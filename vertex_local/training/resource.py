@@ -8,7 +8,7 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.api import protos
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import driven_kind
 from vertex_local.api.service import Service
@@ -25,7 +25,7 @@ CANCELLED = "The training pipeline was cancelled."
 KIND = driven_kind("trainingPipelines", folder="training", prefix="PIPELINE_STATE_")
 
 
-class Training:
+class TrainingDriver:
     """Driver of a training pipeline, with the interface of a group of processes.
 
     All its state is in the record, so that the next service continues it; but a custom job ends
@@ -101,7 +101,7 @@ def create(service: Service, call: Call) -> Json:
         record["trainingTaskMetadata"] = {"backingCustomJob": job["name"]}
         service.store.insert(name, record)
     jobs.launch(service, job)
-    KIND.watch(service, name, partial(Training, service, name))
+    KIND.watch(service, name, partial(TrainingDriver, service, name))
     return record
 
 
@@ -127,9 +127,9 @@ def custom_job(training: Json) -> Json:
 
 
 def _upload_request(name: str, training: Json) -> Json:
-    request = {"parent": ResourceName.from_name(name).parent, "model": training["modelToUpload"]}
+    request = {"parent": ResourcePath.from_name(name).parent, "model": training["modelToUpload"]}
     return request | {key: training[key] for key in ("modelId", "parentModel") if key in training}
 
 
-recover = partial(KIND.continue_unfinished, driver=Training)
+recover = partial(KIND.continue_unfinished, driver=TrainingDriver)
 ROUTES = KIND.routes(create)

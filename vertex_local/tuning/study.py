@@ -5,7 +5,7 @@ import threading
 import time
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.service import Service
 from vertex_local.errors import CODES, is_full_disk
 from vertex_local.jobs import resource as jobs
@@ -123,7 +123,7 @@ class Study:
             "labels": job.get("labels", {}),
         }
         with service.store.atomic():
-            custom_job = jobs.insert(service, ResourceName.from_name(self._name).parent, body)
+            custom_job = jobs.insert(service, ResourcePath.from_name(self._name).parent, body)
             self._put({**trial, "customJob": custom_job["name"]})
         metric_file = jobs.KIND.folder_of(service, custom_job["name"]) / METRIC_FILE
         variables = {"CLOUD_ML_TRIAL_ID": trial["id"], "CLOUD_ML_HP_METRIC_FILE": str(metric_file)}

@@ -17,7 +17,7 @@ SEED = 20261122
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class FeatureFinding:
     """The comparison of one feature.
 
     Attributes:
@@ -53,7 +53,7 @@ class Finding:
 
 def compare(
     before: Json, after: Json, *, against: str, thresholds: Mapping[str, float]
-) -> list[Finding]:
+) -> list[FeatureFinding]:
     """Return a finding for each feature of two splits' statistics, the largest distance first.
 
     A distance is beyond its limit if it exceeds the threshold and also the distance that chance
@@ -72,9 +72,9 @@ def compare(
     return sorted(findings, key=lambda finding: (-finding.value / finding.limit, finding.feature))
 
 
-def not_finite(num_predictions: int, num_instances: int) -> Finding:
+def not_finite(num_predictions: int, num_instances: int) -> FeatureFinding:
     """Return the finding of predictions that are not finite numbers, of which none is allowed."""
-    return Finding(
+    return FeatureFinding(
         feature=PREDICTION,
         against=TRAINING,
         distance=NOT_FINITE,
@@ -84,12 +84,14 @@ def not_finite(num_predictions: int, num_instances: int) -> Finding:
     )
 
 
-def _of_feature(name: str, before: Json, after: Json, against: str, threshold: float) -> Finding:
+def _of_feature(
+    name: str, before: Json, after: Json, against: str, threshold: float
+) -> FeatureFinding:
     shares = shares_of(before, after)
     drift = drift_of(name, shares)
     p, q = (np.array([share[at] for share in shares]) for at in (1, 2))
     chance = psi_by_chance(p, q, sizes=(_size(before), _size(after)))
-    return Finding(
+    return FeatureFinding(
         feature=name,
         against=against,
         distance=PSI,
@@ -116,7 +118,7 @@ def _size(feature: Json) -> int:
     return max(int(feature["num_present"] + feature["num_missing"]), 1)
 
 
-def _of_pixels(before: Json, after: Json, against: str, limit: float) -> Iterator[Finding]:
+def _of_pixels(before: Json, after: Json, against: str, limit: float) -> Iterator[FeatureFinding]:
     """Yield a finding for each channel.
 
     Its distance is the change of the mean, in standard deviations, or of the logarithm of the
@@ -130,6 +132,6 @@ def _of_pixels(before: Json, after: Json, against: str, limit: float) -> Iterato
         change = float(np.max(changes))  # not max, which may drop a NaN
         words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
         name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
-        yield Finding(
+        yield FeatureFinding(
             feature=name, against=against, distance=PIXELS, value=change, limit=limit, words=words
         )

@@ -8,7 +8,13 @@ from dataclasses import asdict, dataclass
 from components.endpoint.deployments import traffic_of, version_of
 from components.endpoint.ensure import find_endpoint
 from components.endpoint.request_log import LoggedRequest, is_logging, read_logged
-from components.endpoint.watch.comparison import BEFORE, TRAINING, Finding, compare, not_finite
+from components.endpoint.watch.comparison import (
+    BEFORE,
+    TRAINING,
+    FeatureFinding,
+    compare,
+    not_finite,
+)
 from components.endpoint.watch.instances import check_watchable, describe
 from components.endpoint.watch.options import WatchOptions
 from components.errors import StepError
@@ -45,11 +51,11 @@ class Watch:
     num_instances: int
     first: str = ""
     last: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FeatureFinding, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def changed(self) -> list[Finding]:
+    def changed(self) -> list[FeatureFinding]:
         """The findings beyond their limits."""
         return [finding for finding in self.findings if not finding.is_ok]
 
@@ -124,7 +130,7 @@ def _judged(
     if size < options.min_instances:
         few = f"{size:,} instances are logged, of at least {options.min_instances:,} to compare"
         return Watch(verdict=TOO_FEW, notes=(few, *notes), **facts)
-    findings: list[Finding] = []
+    findings: list[FeatureFinding] = []
     uri = model.get("artifactUri", "")
     content = read_companion_object(uri, STATISTICS_FILE, "splits.train.features")
     if content is None:

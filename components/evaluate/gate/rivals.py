@@ -155,7 +155,7 @@ def _first_batches(
 ) -> Iterator[tuple["Decoder", Any]]:
     """Yield a decoder, and batches of the first records of each file of the train split."""
     from trainer.examples.manifest import read_manifest
-    from trainer.examples.tables import Decoder, Slice, as_tensors
+    from trainer.examples.tables import Decoder, RecordRange, as_tensors
 
     manifest = read_manifest(examples_dir, workload=workload.name)
     train = manifest.splits.get("train")
@@ -163,7 +163,8 @@ def _first_batches(
         raise InputError("the examples have no train split")
     share = -(-most_rows // len(train.shards))
     slices = [
-        Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
+        RecordRange(shard=shard, skip=0, take=min(share, shard.num_examples))
+        for shard in train.shards
     ]
     decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
     with decoder.explaining_errors(train.shards):

@@ -48,7 +48,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SliceCondition:
     """One condition of a rule; `arguments` are the boundaries of buckets, or the compared value."""
 
     kind: str
@@ -61,7 +61,7 @@ class Rule:
     """A rule as its user has written it, with its conditions."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[SliceCondition, ...]
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -95,8 +95,8 @@ def with_declared_names(
 
 
 def _declared(
-    part: Part, rule: Rule, known: Sequence[str], aliases: Mapping[str, str], owner: str
-) -> Part:
+    part: SliceCondition, rule: Rule, known: Sequence[str], aliases: Mapping[str, str], owner: str
+) -> SliceCondition:
     [name] = declared_names([part.feature], known, aliases)
     if name not in known:
         raise ConfigError(
@@ -140,24 +140,24 @@ def is_missing(column: NDArray[Any], missing: Any) -> Mask:
     return np.asarray(column == (missing if missing is not None else ""), bool)
 
 
-def _parse_part(part: str, text: str) -> Part:
+def _parse_part(part: str, text: str) -> SliceCondition:
     if match := _MISSING.fullmatch(part):
-        return Part(kind="missing", feature=match[1].strip('"'))
+        return SliceCondition(kind="missing", feature=match[1].strip('"'))
     if match := _BUCKETS.fullmatch(part):
         boundaries = tuple(text.strip() for text in match[2].split(";"))
         numbers = [number for text in boundaries if (number := _number(text)) is not None]
         if len(numbers) == len(boundaries) and numbers == sorted(set(numbers)):
-            return Part(kind="buckets", feature=match[1].strip('"'), arguments=boundaries)
+            return SliceCondition(kind="buckets", feature=match[1].strip('"'), arguments=boundaries)
     if match := _COMPARISON.fullmatch(part):
         value = match[3].strip()
         if match[2] in ("=", "!=") or _number(value) is not None:
-            return Part(kind=match[2], feature=match[1].strip('"'), arguments=(value,))
+            return SliceCondition(kind=match[2], feature=match[1].strip('"'), arguments=(value,))
     if re.fullmatch(_NAME, part) and not part.startswith(("missing(", "buckets(")):
-        return Part(kind="values", feature=part.strip('"'))
+        return SliceCondition(kind="values", feature=part.strip('"'))
     raise ConfigError(f"gate.slices has {text!r}, which is not a slice; {FORM}")
 
 
-def _pieces(part: Part, column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
+def _pieces(part: SliceCondition, column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
     if part.kind == "missing":
         return {"": absent}
     if part.kind == "buckets":

@@ -40,7 +40,7 @@ def checked_flags(flags: Sequence[str], output: Path) -> tuple[str, ...]:
     return _for_dataflow(flags, values, output) if runner == DATAFLOW else tuple(flags)
 
 
-class _Parser(argparse.ArgumentParser):
+class _FlagsParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise DataError(f"Beam's flags: {message}")
 
@@ -48,7 +48,7 @@ class _Parser(argparse.ArgumentParser):
 def _parsed(flags: Sequence[str]) -> dict[str, Any]:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser = _Parser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
+    parser = _FlagsParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for group in PipelineOptions.__subclasses__():
         if "_add_argparse_args" in vars(group):
             group._add_argparse_args(parser)

@@ -44,7 +44,7 @@ class ImageFile:
 
 
 @dataclass(frozen=True)
-class ImageFolder:
+class ClassFolders:
     """The content of a folder: class names, the files of each split, and the refused ones."""
 
     root: Path
@@ -62,7 +62,7 @@ class ImageFolder:
 
 def read_folder(
     root: Path, *, rule: SplitRule, label: Label | None = None, group_by: str = ""
-) -> ImageFolder:
+) -> ClassFolders:
     """Return the content of a folder; folders around the class folders may name the splits.
 
     Without declared classes these are the names of the folders. Images with the same match of the
@@ -111,7 +111,7 @@ def read_folder(
             files[SPLITS[number]].append(ImageFile(place, path, numbers[folder.name]))
     if num_single:
         _tell_single(root, group_by, num_single, sum(map(len, paths.values())))
-    return ImageFolder(
+    return ClassFolders(
         root=root,
         classes=ordered,
         files={

@@ -21,7 +21,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.raw_files import batches_of, num_channels, row_bytes
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.output.quarantine import write_side_file
-from components.prepare_examples.raw_data.progress import Progress
+from components.prepare_examples.raw_data.progress import ProgressLines
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import Batch, ImageEncoder
 from components.prepare_examples.tfrecords.records import compress_images, record_file
@@ -115,7 +115,7 @@ def write_shard(element: tuple[Shard, int], *, images: Images, output_dir: str) 
     """
     shard, offset = element
     statistics, bad, digest = ImageStatistics(images.channels), list[Json](), 0
-    progress = Progress(shard.file, "images", shard.stop - shard.start)
+    progress = ProgressLines(shard.file, "images", shard.stop - shard.start)
     encoder = ImageEncoder(
         num_channels=images.channels,
         num_pixels=images.num_pixels,

@@ -11,7 +11,7 @@ from typing import Any
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError, Refuse, Write
-from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.images.folders import ClassFolders, read_folder
 from components.prepare_examples.images.raw_files import row_bytes, splits_of
 from components.prepare_examples.images.shards import (
     LISTING,
@@ -199,7 +199,7 @@ def _describe(
     finish_dataset(manifest, result["statistics"], folder, settings=options, refuse=refuse)
 
 
-def read_images(workload: Workload, root: Path, options: PrepareOptions) -> ImageFolder:
+def read_images(workload: Workload, root: Path, options: PrepareOptions) -> ClassFolders:
     """Return the content of a run's folder.
 
     Raises:
@@ -242,7 +242,7 @@ def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Pa
     return unpack(paths[0], data_dir) if len(paths) == 1 and is_archive(paths[0]) else data_dir
 
 
-def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
+def write_listing(images: ClassFolders, path: Path) -> dict[str, list[int]]:
     """Write path and class of each file, a line each; return the lines' offsets by split."""
     offsets: dict[str, list[int]] = {}
     with path.open("wb") as file:
@@ -254,11 +254,11 @@ def write_listing(images: ImageFolder, path: Path) -> dict[str, list[int]]:
     return offsets
 
 
-def _classes_of_train(folder: ImageFolder) -> set[int]:
+def _classes_of_train(folder: ClassFolders) -> set[int]:
     return {file.label for file in folder.files["train"]}
 
 
-def _absent(folder: ImageFolder, classes: Iterable[int]) -> Iterator[DataError]:
+def _absent(folder: ClassFolders, classes: Iterable[int]) -> Iterator[DataError]:
     """Yield an error for each class that has no image in the train split."""
     for number in sorted(classes):
         yield DataError(

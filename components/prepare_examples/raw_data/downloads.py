@@ -21,7 +21,7 @@ import requests
 
 from components.prepare_examples.errors import DamagedError, RouteError
 from components.prepare_examples.raw_data.files import CHUNK_BYTES, check_sha256
-from components.prepare_examples.raw_data.progress import Progress
+from components.prepare_examples.raw_data.progress import ProgressLines
 
 CONNECT_TIMEOUT_SECONDS = 8
 READ_TIMEOUT_SECONDS = 30
@@ -119,7 +119,7 @@ def followed(chunks: Iterator[bytes], url: str, name: str, num_bytes: int) -> It
     """Yield chunks until FILE_TIMEOUT_SECONDS; log how many of `num_bytes` are done."""
     logger.info("downloading %s%s", name, f" ({num_bytes / 1e6:.1f} MB)" if num_bytes else "")
     deadline, done = time.monotonic() + FILE_TIMEOUT_SECONDS, 0
-    progress = Progress(name, "MB", num_bytes // MEGABYTE)
+    progress = ProgressLines(name, "MB", num_bytes // MEGABYTE)
     for chunk in chunks:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{url} was incomplete after {FILE_TIMEOUT_SECONDS} s")

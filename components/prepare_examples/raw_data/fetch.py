@@ -9,9 +9,9 @@ from components.prepare_examples.raw_data.files import gunzip, in_threads, sha25
 from components.prepare_examples.raw_data.routes import fetch_by
 from trainer.workloads.declarations.sources import (
     Addresses,
+    FetchFunction,
     Source,
     SourceFile,
-    Written,
 )
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
@@ -75,7 +75,7 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     missing = [file for file, is_found in zip(source.files, are_there, strict=True) if not is_found]
     reasons = []
     addresses = [Addresses()] if any(file.url for file in source.files) else []
-    written = [Written(source.fetch)] if source.fetch else []
+    written = [FetchFunction(source.fetch)] if source.fetch else []
     for route in (*addresses, *source.routes, *written):
         if not missing:
             break

@@ -8,7 +8,7 @@ LINE_SECONDS = 5.0
 logger = logging.getLogger(__name__)
 
 
-class Progress:
+class ProgressLines:
     """Log lines with the part of a file that is done, one every LINE_SECONDS."""
 
     def __init__(self, file: str, what: str, count: int) -> None:

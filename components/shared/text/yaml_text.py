@@ -57,14 +57,14 @@ class YamlError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class Position:
     """Place of a value: the line of its key, and its text as written if it is a plain scalar."""
 
     line: int
     text: str | None = None
 
 
-Sources = dict[tuple[str, ...], Source]
+Sources = dict[tuple[str, ...], Position]
 
 
 def read_yaml_file(path: Path) -> tuple[Any, Sources]:
@@ -141,12 +141,12 @@ def _find_sources(node: Any, path: tuple[str, ...], sources: Sources) -> None:
         _find_sources(value, name, sources)
 
 
-def _source(key: Any, value: Any) -> Source:
+def _source(key: Any, value: Any) -> Position:
     is_plain = isinstance(value, yaml.ScalarNode) and not value.style
-    return Source(key.start_mark.line + 1, value.value if is_plain else None)
+    return Position(key.start_mark.line + 1, value.value if is_plain else None)
 
 
-def value_text(value: Any, source: Source | None = None) -> str:
+def value_text(value: Any, source: Position | None = None) -> str:
     """Return a value as --set takes it: a number as it is written, `1.10`."""
     if isinstance(value, str):
         return value

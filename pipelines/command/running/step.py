@@ -16,7 +16,7 @@ from pipelines.command.target_options import add_target, api_of, target_of
 from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
 from pipelines.resources.names import short_name
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from pipelines.runs.differences import Difference, differences_table
 from pipelines.runs.request import create_run
 from pipelines.runs.submit import Submission
@@ -69,7 +69,7 @@ def _step(arguments: argparse.Namespace) -> int:
     before, now = (outputs_of(details_by_name(run)[name]) for run in (job, ended))
     if arguments.json:
         return print_json({"run": job["displayName"], "before": before, "now": now})
-    print_table(Table(HEADINGS, differences_table(compare_outputs(before, now)).rows))
+    print_table(TextTable(HEADINGS, differences_table(compare_outputs(before, now)).rows))
     print("", *str(now.get("reasons", "")).splitlines(), f"outputs: {folder}", sep="\n")
     if report := now.get("report"):
         print(f"report: {report['uri']}")

@@ -10,7 +10,7 @@ from pipelines.command.actions import add_json, describe, print_json, print_tabl
 from pipelines.command.target_options import add_target, with_api
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import RUN
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from pipelines.runs.output.tables import moment
 
 HELP = """\
@@ -53,7 +53,7 @@ def _print_lost(lost: list[tuple[RunResources, list[str]]], *, is_json: bool) ->
         (resources.run, moment(resources.job["endTime"]), ", ".join(left))
         for resources, left in lost
     ]
-    return print_table(Table(("RUN", "ENDED", "LEFT"), rows))
+    return print_table(TextTable(("RUN", "ENDED", "LEFT"), rows))
 
 
 def _tear_down(api: VertexApi, run: str) -> None:

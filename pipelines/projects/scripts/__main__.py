@@ -17,7 +17,7 @@ from pipelines.projects.scripts.record import RESULT, TOLD
 from pipelines.projects.scripts.recorder import run_script
 from pipelines.projects.scripts.script_text import ScriptFault, read_script
 from pipelines.projects.scripts.table_script import write_table
-from pipelines.projects.scripts.written import Written
+from pipelines.projects.scripts.written import ScriptParts
 from trainer import Json
 from trainer.errors import first_line
 
@@ -43,7 +43,7 @@ def _written(told: Json, folder: Path) -> Json:
     recording = run_script(script)
     write = write_images if told["images"] else write_table
     try:
-        return write(Written(recording), told, folder)
+        return write(ScriptParts(recording), told, folder)
     except ScriptFault as fault:
         fault.line = fault.line or recording.line
         raise

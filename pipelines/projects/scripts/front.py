@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.projects.literals import Source, quoted
+from pipelines.projects.literals import SourceText, quoted
 from pipelines.projects.scripts.origins import LAYERS, Array, FileColumn, Origin, origins_of
 from pipelines.projects.scripts.source import Writer
 
@@ -22,7 +22,7 @@ class Front:
     used: dict[FileColumn, bool] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
 
-    def tensor(self, given: Array, names: Sequence[str], *, keeps_integers: bool) -> Source:
+    def tensor(self, given: Array, names: Sequence[str], *, keeps_integers: bool) -> SourceText:
         """Return the expression of a tensor of x.
 
         Raises:
@@ -40,7 +40,7 @@ class Front:
             made = f"keras.ops.squeeze({made}, -1)"
         if given.ndim > 2:  # noqa: PLR2004
             made = f"keras.ops.reshape({made}, {(-1, *given.shape[1:])})"
-        return Source(made)
+        return SourceText(made)
 
     def _expression(self, origin: Origin) -> str:
         column, made = origin.column, origin.made

@@ -7,12 +7,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.literals import Source
+from pipelines.projects.literals import SourceText
 from pipelines.projects.scripts.origins import Array
 from pipelines.projects.scripts.rows import array_of
 from pipelines.projects.scripts.script_text import ScriptFault
 from pipelines.projects.scripts.table_script import codes_of
-from pipelines.projects.scripts.written import DEFAULT_BATCH, Written
+from pipelines.projects.scripts.written import DEFAULT_BATCH, ScriptParts
 from trainer import Json
 
 WHITE = 255.0
@@ -22,7 +22,7 @@ CHANNELS = (1, 3, 4)
 CLASS_LISTS = ("class_names", "classes")  # arguments of Keras' loaders of images
 
 
-def write_images(written: Written, told: Json, result: Path) -> Json:
+def write_images(written: ScriptParts, told: Json, result: Path) -> Json:
     """Return what a workload of images takes over from a script; weights are a file in `result`.
 
     Raises:
@@ -74,7 +74,7 @@ def write_images(written: Written, told: Json, result: Path) -> Json:
     pixels = (images[:NUM_CHECKED].astype(np.float32) - offset) / scale
     return written.write(
         result,
-        inputs=Source(inputs),
+        inputs=SourceText(inputs),
         given=images[:NUM_CHECKED],
         own=keras.ops.convert_to_tensor(pixels),
     )

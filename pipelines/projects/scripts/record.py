@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.literals import Source, fill
+from pipelines.projects.literals import SourceText, fill
 from pipelines.projects.user_code import running
 from trainer import Json
 
@@ -49,9 +49,9 @@ class RecordedScript:
 
     path: Path
     line: int
-    imports: Source
-    adapter: Source
-    arguments: Source
+    imports: SourceText
+    adapter: SourceText
+    arguments: SourceText
     label: Json
     train: Mapping[str, int]
     notes: Sequence[str]
@@ -67,7 +67,7 @@ class RecordedScript:
         return {own["name"]: own["num_dropped"] for own in self.columns if own["num_dropped"]}
 
     @property
-    def remark(self) -> Source:
+    def remark(self) -> SourceText:
         """The line about the script for the head of workload.py."""
         return fill(REMARK, self.path.name, self.line)
 
@@ -101,7 +101,7 @@ def record(path: Path, told: Json, columns: Mapping[str, pa.Array] | None = None
             p.name: p.read_bytes() for p in map(folder.joinpath, (VALUES, WEIGHTS)) if p.exists()
         }
     texts: dict[str, Any] = {
-        name: Source(result.pop(name)) for name in ("imports", "adapter", "arguments")
+        name: SourceText(result.pop(name)) for name in ("imports", "adapter", "arguments")
     }
     notes = [f"{path.name}: {note}" for note in result.pop("notes")]
     return RecordedScript(path=path, notes=notes, files=files, **texts, **result)

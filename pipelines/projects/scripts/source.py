@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipelines.projects.literals import Source, comment, quoted, wrapped
+from pipelines.projects.literals import SourceText, comment, quoted, wrapped
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
 WIDTH = 96  # of a line within a function
@@ -80,7 +80,7 @@ class Writer:
                 return self._tensors[id(thing)]
             case float():
                 return number(thing)
-            case Source():
+            case SourceText():
                 return thing
             case str():
                 return quoted(thing)

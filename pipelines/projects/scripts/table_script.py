@@ -15,7 +15,7 @@ from pipelines.projects.scripts.origins import Array, FileColumn, missing, origi
 from pipelines.projects.scripts.record import COLUMNS
 from pipelines.projects.scripts.rows import array_of, arrays_of, first, names_of, row_numbers
 from pipelines.projects.scripts.script_text import ScriptFault
-from pipelines.projects.scripts.written import NUM_CHECKED, Written
+from pipelines.projects.scripts.written import NUM_CHECKED, ScriptParts
 from trainer import Json
 from trainer.errors import did_you_mean
 
@@ -59,7 +59,7 @@ def _array(values: pa.Array) -> Array:
     return np.asarray(values.fill_null(np.nan), dtype=np.float64)
 
 
-def write_table(written: Written, told: Json, folder: Path) -> Json:
+def write_table(written: ScriptParts, told: Json, folder: Path) -> Json:
     """Return what a workload of a table takes over from a script.
 
     Raises:
@@ -129,7 +129,7 @@ def _target(columns: Sequence[FileColumn], label: str) -> FileColumn:
     raise ScriptFault(f"label={label!r}:{hint} it is a column: {', '.join(names)}")
 
 
-def _label(written: Written, y: Array, target: FileColumn, given: Any, kind: str) -> Json:
+def _label(written: ScriptParts, y: Array, target: FileColumn, given: Any, kind: str) -> Json:
     """Return the label that the script trains on: its kind, and the values of its classes."""
     size, name = written.output_size(given, target.name), target.original
     codes = codes_of(y)
@@ -184,7 +184,7 @@ def codes_of(y: Array) -> Array:
     return y.argmax(axis=1) if is_one_hot else y
 
 
-def _kind(written: Written, codes: Array, target: FileColumn, size: int, kind: str) -> str:
+def _kind(written: ScriptParts, codes: Array, target: FileColumn, size: int, kind: str) -> str:
     """Return the kind of the label, which follows the loss.
 
     Raises:
@@ -207,7 +207,7 @@ def _kind(written: Written, codes: Array, target: FileColumn, size: int, kind: s
     return kind
 
 
-def _weigh_rows(written: Written, columns: Sequence[FileColumn], is_read: Array) -> None:
+def _weigh_rows(written: ScriptParts, columns: Sequence[FileColumn], is_read: Array) -> None:
     given = written.recording.fit_arguments.get("sample_weight")
     if given is None:
         return

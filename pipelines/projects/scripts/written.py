@@ -37,7 +37,7 @@ MODEL = '''def model(inputs):
 '''
 
 
-class Written:
+class ScriptParts:
     """Parts of a script that a workload takes over, and those it leaves out.
 
     Attributes:

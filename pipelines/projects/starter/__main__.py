@@ -10,7 +10,7 @@ from components.errors import StepError
 from pipelines.exit_codes import OK, USAGE
 from pipelines.projects.literals import printable
 from pipelines.projects.starter.arguments import add_arguments, check_arguments
-from pipelines.projects.starter.folder import Start, check_new, write_folder
+from pipelines.projects.starter.folder import NewFolder, check_new, write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return OK
 
 
-def _start(arguments: argparse.Namespace) -> Start:
+def _start(arguments: argparse.Namespace) -> NewFolder:
     label, kind, script = arguments.label or "", arguments.kind, arguments.script
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]

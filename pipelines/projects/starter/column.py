@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import numbers_of
-from pipelines.projects.literals import Source, call
+from pipelines.projects.literals import SourceText, call
 from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, TypeFacts
 from trainer import Json
 from trainer.workloads.declarations.features import Timestamp
@@ -49,7 +49,7 @@ class Reading:
 
 
 @dataclass(eq=False)
-class Column:
+class FileColumn:
     """A column: first its texts, then their reading, then the guess of its role.
 
     Attributes:
@@ -94,7 +94,7 @@ class Column:
         self.seen, self.is_said = seen, is_said
 
     @property
-    def declaration(self) -> Source:
+    def declaration(self) -> SourceText:
         """The declaration of the feature or label, with how its texts are read."""
         return call(self.kind, self.declared, **self.arguments, **self.as_read)
 

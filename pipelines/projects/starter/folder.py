@@ -9,7 +9,7 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
-from pipelines.projects.literals import Source, comment, fill, literal
+from pipelines.projects.literals import SourceText, comment, fill, literal
 from pipelines.projects.scripts.record import RecordedScript
 from trainer import Json
 from trainer.references import valid_name
@@ -20,13 +20,16 @@ FEWEST_EXAMPLES = 30
 BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
 LARGE_BATCH = 512
 FEW_ROWS = 300
-RATIOS = Source(
+RATIOS = SourceText(
     "  ratios: {train: 0.6, eval: 0.2, test: 0.2}  # few rows: larger eval and test splits\n"
 )
 # By the kind of a label.
 THRESHOLDS = {
-    **{"Binary": Source("{auc: 0.7}"), "Multilabel": Source("{auc: 0.7}")},
-    **{"Classes": Source("{accuracy: 0.8}"), "Regression": Source("{rmse: {at_most: 1.0}}")},
+    **{"Binary": SourceText("{auc: 0.7}"), "Multilabel": SourceText("{auc: 0.7}")},
+    **{
+        "Classes": SourceText("{accuracy: 0.8}"),
+        "Regression": SourceText("{rmse: {at_most: 1.0}}"),
+    },
 }
 SETTING = "  {}: {}\n"
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"
@@ -73,20 +76,20 @@ FOLDER = Path(__file__).parents[1]
 
 
 {function}'''
-REQUESTS = Source("""\
+REQUESTS = SourceText("""\
 def test_requests_are_understood():
     workload = load_workload(str(FOLDER))
     for instance in json.loads((FOLDER / "instances.json").read_text("utf-8")):
         assert workload.parse_instance(instance)
 """)
-LOADED = Source("""\
+LOADED = SourceText("""\
 def test_the_workload_is_loaded():
     assert load_workload(str(FOLDER)).models()
 """)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class NewFolder:
     """Content of a new folder.
 
     Attributes:
@@ -97,7 +100,7 @@ class Start:
         script: whose model and settings the workload has.
     """
 
-    workload: Source
+    workload: SourceText
     data: tuple[str, ...]
     num_examples: int
     kind: str
@@ -152,9 +155,9 @@ def workload_source(
     title: str,
     seen: str,
     kinds: Sequence[str],
-    arguments: Sequence[Source],
+    arguments: Sequence[SourceText],
     script: RecordedScript | None = None,
-) -> Source:
+) -> SourceText:
     """Return the source of a workload.
 
     Args:
@@ -179,7 +182,7 @@ def workload_source(
     )
 
 
-def write_folder(folder: Path, start: Start) -> list[str]:
+def write_folder(folder: Path, start: NewFolder) -> list[str]:
     """Write the files of a new folder; return their names."""
     check_new(folder, start.data)
     name = valid_name(folder.resolve().name)
@@ -191,7 +194,7 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         f"schedules/{schedule}.yaml": fill(SCHEDULE, folder=comment(shown), name=schedule),
         **(start.script.files if start.script else {}),
     }
-    parts = (Source("import json\n"), REQUESTS) if start.instances else (None, LOADED)
+    parts = (SourceText("import json\n"), REQUESTS) if start.instances else (None, LOADED)
     test = fill(TEST, folder=shown, json=parts[0], function=parts[1])
     # pytest wants another name in each folder that it runs at once.
     files[f"tests/test_{name.replace('-', '_')}.py"] = test
@@ -209,7 +212,7 @@ def _instances(instances: list[Json]) -> str:
     return f"[\n  {lines}\n]\n"
 
 
-def _run_file(folder: Path, shown: str, start: Start) -> Source:
+def _run_file(folder: Path, shown: str, start: NewFolder) -> SourceText:
     dropped = start.script.dropped.values() if start.script else ()
     share = sum(dropped) / max(start.num_examples, 1)
     return fill(
@@ -223,7 +226,7 @@ def _run_file(folder: Path, shown: str, start: Start) -> Source:
     )
 
 
-def _files(folder: Path, start: Start) -> list[str] | dict[str, list[str]]:
+def _files(folder: Path, start: NewFolder) -> list[str] | dict[str, list[str]]:
     """Return the files as run.yaml has them, by their splits if files decide these."""
     paths = {path: _from(folder, path) for path in start.data}
     if not start.splits:

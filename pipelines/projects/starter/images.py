@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.images.folders import ClassFolders, read_folder
 from components.prepare_examples.split_rule import SplitRule
 from components.prepare_examples.tfrecords.shards import DEFAULT_RATIOS
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import Source, call, fill, literal
+from pipelines.projects.literals import SourceText, call, fill, literal
 from pipelines.projects.scripts.record import record
-from pipelines.projects.starter.folder import Start, workload_source
+from pipelines.projects.starter.folder import NewFolder, workload_source
 from pipelines.projects.starter.labels import BINARY, CLASSES
 from pipelines.projects.starter.pictures import guess_shape
 from trainer.workloads import Split
@@ -19,14 +19,14 @@ from trainer.workloads import Split
 FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
 LABELS = "; or give the file with the labels of a flat folder: --table labels.csv --label COLUMN"
-AS_IN_SCRIPT = Source("    augment_with=None,  # the default shifts images a little\n")
+AS_IN_SCRIPT = SourceText("    augment_with=None,  # the default shifts images a little\n")
 SIZE = """\
     size={size},  # {seen}
     channels={channels},
 """
 
 
-def start_images(folder: str, *, script: Path | None = None) -> Start:
+def start_images(folder: str, *, script: Path | None = None) -> NewFolder:
     """Return the folder's content for class folders of images.
 
     Raises:
@@ -67,7 +67,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
         arguments=[decoded, *more],
         script=code,
     )
-    return Start(
+    return NewFolder(
         workload=workload,
         data=(folder,),
         num_examples=len(files),
@@ -80,7 +80,7 @@ def start_images(folder: str, *, script: Path | None = None) -> Start:
     )
 
 
-def _on_folders(images: ImageFolder) -> Iterator[str]:
+def _on_folders(images: ClassFolders) -> Iterator[str]:
     if folders := images.rule.files:
         splits = "; ".join(f"{Path(folder).name}: {split}" for folder, split in folders.items())
         yield f"split by the folders ({splits})"

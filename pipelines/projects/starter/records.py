@@ -19,9 +19,9 @@ from components.prepare_examples.existing_records.read import (
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import Source, call, comment, fill, quoted
-from pipelines.projects.starter.column import FEATURE, IGNORED, Column
-from pipelines.projects.starter.folder import Start, check_number, workload_source
+from pipelines.projects.literals import SourceText, call, comment, fill, quoted
+from pipelines.projects.starter.column import FEATURE, IGNORED, FileColumn
+from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
 from pipelines.projects.starter.forms import TEXT, read_forms
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
 from pipelines.projects.starter.labels import (
@@ -55,7 +55,7 @@ class Seen:
     lengths: set[int] = field(default_factory=set)
     records: dict[int, list[Any]] = field(default_factory=dict)
 
-    def column(self, name: str, declared: str, num_records: int) -> Column:
+    def column(self, name: str, declared: str, num_records: int) -> FileColumn:
         """Return the feature as a column of a table."""
         texts = {at: list(map(_text, values)) for at, values in self.records.items()}
         is_text = all(text is not None for row in texts.values() for text in row)
@@ -71,9 +71,9 @@ class Seen:
             LIST_SEPARATOR.join(filter(None, texts.get(at, ()))) or None
             for at in range(num_records)
         ]
-        return Column(name, declared, pa.array(rows, pa.string()), facts)
+        return FileColumn(name, declared, pa.array(rows, pa.string()), facts)
 
-    def declaration(self, num_records: int) -> Source:
+    def declaration(self, num_records: int) -> SourceText:
         """Return the declaration of a feature."""
         [dtype], [size] = self.dtypes, self.lengths
         is_missing = len(self.records) < num_records
@@ -81,7 +81,7 @@ class Seen:
         return call("Values", dtype, *([[size]] if size > 1 else []), **more)
 
 
-def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Start:
+def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> NewFolder:
     """Return the folder's content for TFRecords.
 
     Raises:
@@ -108,14 +108,14 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise DataError(f"{paths[0]}: no feature but {label} that a model could get; {shown}")
     names_used = [column.name for column in used]
-    return Start(
+    return NewFolder(
         workload=workload_source(
             "Records",
             title=f"Records with {first_of(names_used, MOST_SHOWN)}; the label is {label}.",
             seen=f" from the first {num_records:,} records",
             kinds=["Values", target.kind],
             arguments=[
-                Source("    {\n"),
+                SourceText("    {\n"),
                 *(
                     fill(
                         LINE, quoted(c.name), seen[c.name].declaration(num_records), comment(c.seen)
@@ -123,7 +123,7 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> Star
                     for c in used
                 ),
                 *(fill("        # {}\n", comment(f"{n}: {why}")) for n, why in reasons.items()),
-                Source("    },\n"),
+                SourceText("    },\n"),
                 fill("    label={},  # {}\n", call(target.kind, label), comment(target.seen)),
             ],
         ),
@@ -184,7 +184,9 @@ def _text(value: Any) -> str | None:
     return text if "\0" not in text else None
 
 
-def _label(columns: Sequence[Column], name: str, seen: Mapping[str, Seen], kind: str) -> Column:
+def _label(
+    columns: Sequence[FileColumn], name: str, seen: Mapping[str, Seen], kind: str
+) -> FileColumn:
     """Return the column of the label with its guess; its type tells whether it is a number."""
     own = seen.get(name, Seen({"int64"}))
     values = {value for row in own.records.values() for value in row}

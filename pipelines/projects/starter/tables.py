@@ -8,10 +8,10 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import Source, comment, fill, literal, quoted
+from pipelines.projects.literals import SourceText, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
-from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, Column
-from pipelines.projects.starter.folder import Start, check_number, workload_source
+from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, FileColumn
+from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label
 from pipelines.projects.starter.notes import notes_of, shared
@@ -40,7 +40,7 @@ def start_table(
     header: Sequence[str] = (),
     images: str = "",
     told: Mapping[str, str] | None = None,
-) -> Start:
+) -> NewFolder:
     """Return the folder's content for a table.
 
     `kind` and `positive` are of `guess_label`, `header` and `told` of `read_columns`. `images` is
@@ -81,7 +81,7 @@ def start_table(
     for column, warning in leaks.items():
         column.seen += f"; {warning}"
     batch = next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
-    return Start(
+    return NewFolder(
         workload=_source(contents, guessed, target, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
         splits=files,
@@ -100,7 +100,7 @@ def start_table(
     )
 
 
-def _on_required(features: Sequence[Column], script: RecordedScript) -> Iterator[str]:
+def _on_required(features: Sequence[FileColumn], script: RecordedScript) -> Iterator[str]:
     """Yield which numbers are required, since the script has no value for a missing one."""
     names = [
         column.name
@@ -117,13 +117,13 @@ def _on_required(features: Sequence[Column], script: RecordedScript) -> Iterator
 
 def _source(
     contents: Contents,
-    columns: Sequence[Column],
-    label: Column,
+    columns: Sequence[FileColumn],
+    label: FileColumn,
     *,
     script: RecordedScript | None,
     header: Sequence[str],
-) -> Source:
-    def lines(role: str, source_of: Callable[[Column], Source]) -> list[Source]:
+) -> SourceText:
+    def lines(role: str, source_of: Callable[[FileColumn], SourceText]) -> list[SourceText]:
         own = (column for column in columns if column.role == role)
         return [line for column in own for line in _with_comment(source_of(column), column)]
 
@@ -144,22 +144,22 @@ def _source(
         kinds=[label.kind, *(column.kind for column in features)],
         arguments=[
             *(
-                Source("    features=[\n"),
+                SourceText("    features=[\n"),
                 *lines(FEATURE, lambda c: fill("        {},", c.declaration)),
-                Source("    ],\n"),
+                SourceText("    ],\n"),
             ),
             *_with_comment(fill("    label={},", label.declaration), label),
             *lines(KEY, lambda c: fill("    key={},", quoted(c.declared))),
             *lines(GROUP, lambda c: fill("    group_by=[{}],", quoted(c.declared))),
-            *(ignored and [Source("    ignored=[\n"), *ignored, Source("    ],\n")]),
-            *(pairs and [Source("    aliases={\n"), *pairs, Source("    },\n")]),
+            *(ignored and [SourceText("    ignored=[\n"), *ignored, SourceText("    ],\n")]),
+            *(pairs and [SourceText("    aliases={\n"), *pairs, SourceText("    },\n")]),
             *([fill("    header={},\n", literal([*header]))] if header else []),
         ],
         script=script,
     )
 
 
-def _with_comment(line: Source, column: Column) -> list[Source]:
+def _with_comment(line: SourceText, column: FileColumn) -> list[SourceText]:
     """Return a line with what was seen as a comment, which is before it if both are too long."""
     name = f"{column.name}; " * (column.role == FEATURE and column.needs_alias)
     shown = comment(name + column.seen)
@@ -171,7 +171,7 @@ def _with_comment(line: Source, column: Column) -> list[Source]:
     return [fill("{:>{}} {}\n{}\n", "#", indent + 1, cut, line)]
 
 
-def _instances(features: Sequence[Column], picture: PictureColumn | None) -> list[Json]:
+def _instances(features: Sequence[FileColumn], picture: PictureColumn | None) -> list[Json]:
     own = [column for column in features if column.kind != "Image"]
     instances: list[Json] = []
     for row in range(len(features[0].texts)):
@@ -187,7 +187,7 @@ def _instances(features: Sequence[Column], picture: PictureColumn | None) -> lis
     return instances
 
 
-def _plain(column: Column, row: int) -> Any:
+def _plain(column: FileColumn, row: int) -> Any:
     """Return a value as a request has it."""
     text = column.values[row].as_py()
     if column.facts.length or "separator" in column.arguments:

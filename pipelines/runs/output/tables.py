@@ -13,7 +13,7 @@ from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, USER_ERR
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import leaf_tasks
 from pipelines.resources.names import second
-from pipelines.resources.table import Table, table_lines
+from pipelines.resources.table import TextTable, table_lines
 from pipelines.runs.facts import changed_settings
 from pipelines.runs.view import view_of
 from trainer import Json, paths
@@ -27,16 +27,16 @@ DIGEST_DIGITS = 12
 COMPARED = re.compile(r"(slice .*: )?(?P<metric>\S+) [\d.,]+.* is .* % interval.*")
 
 
-def runs_table(runs: list[Summary]) -> Table:
+def runs_table(runs: list[Summary]) -> TextTable:
     """Return a row for each run: outcome, model version, gating metric and time."""
     rows = [
         (run.run, run.outcome, run.model_version or "-", metric_of(run) or "-", moment(run.created))
         for run in runs
     ]
-    return Table(("RUN", "RESULT", "VERSION", "METRIC", "CREATED"), rows)
+    return TextTable(("RUN", "RESULT", "VERSION", "METRIC", "CREATED"), rows)
 
 
-def tasks_table(job: Json) -> Table:
+def tasks_table(job: Json) -> TextTable:
     """Return a row for each task of a run, in the graph's order."""
     view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
     rows = [
@@ -48,7 +48,7 @@ def tasks_table(job: Json) -> Table:
         )
         for task in view.tasks
     ]
-    return Table(("TASK", "STATE", "SECONDS", ""), rows)
+    return TextTable(("TASK", "STATE", "SECONDS", ""), rows)
 
 
 def last_error_line(error: str) -> str:
@@ -98,7 +98,7 @@ def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
     """Return at least two lines for each schedule: its last run's outcome, then its settings."""
     headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)", "")
     rows = [(*_schedule_row(*pair), _schedule_details(*pair)) for pair in schedules]
-    return table_lines(Table(headings, rows), width=WIDTH)
+    return table_lines(TextTable(headings, rows), width=WIDTH)
 
 
 def schedule_facts(schedule: Json, last: Summary | None) -> Json:

@@ -13,7 +13,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import duration, short_name
-from pipelines.resources.table import Table
+from pipelines.resources.table import TextTable
 from pipelines.runs.removal.files import RunFiles
 from trainer import Json
 
@@ -38,7 +38,7 @@ class OldRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Removal:
     """Decision on a run: `reason` to keep it, "" to remove it."""
 
     run: OldRun
@@ -65,7 +65,7 @@ def decide(
     older_than_seconds: float = math.inf,
     max_gb: float = math.inf,
     now: float | None = None,
-) -> list[Decision]:
+) -> list[Removal]:
     """Return the decision for each run, newest first; change nothing.
 
     To remove are the runs that ended longer ago than that, and the oldest of the others until all
@@ -85,7 +85,7 @@ def decide(
         for used in files.used_by(kept):
             if not reasons.get(used, "-"):
                 reasons[used] = f"{kept} uses its files"
-    return [Decision(run=run, reason=reasons[run.name], num_bytes=sizes[run.name]) for run in runs]
+    return [Removal(run=run, reason=reasons[run.name], num_bytes=sizes[run.name]) for run in runs]
 
 
 def _protection(run: OldRun, *, now: float) -> str:
@@ -100,7 +100,7 @@ def _protection(run: OldRun, *, now: float) -> str:
     return "it may have just started" if is_new else ""
 
 
-def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
+def prune(files: RunFiles, decisions: list[Removal]) -> Iterator[Removal]:
     """Remove the runs without a reason to keep them; yield each decision as carried out.
 
     An error is the reason of its run; the others are still removed.
@@ -110,7 +110,7 @@ def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
     files.remove_leftovers()
 
 
-def _carry_out(files: RunFiles, decision: Decision) -> Decision:
+def _carry_out(files: RunFiles, decision: Removal) -> Removal:
     if decision.reason:
         return decision
     run = decision.run
@@ -122,7 +122,7 @@ def _carry_out(files: RunFiles, decision: Decision) -> Decision:
     return decision
 
 
-def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table:
+def prune_table(decisions: list[Removal], *, now: float | None = None) -> TextTable:
     """Return a row for each run: its state, size, decision and reason."""
     now = time.time() if now is None else now
     rows = [
@@ -136,7 +136,7 @@ def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table
         )
         for decision in decisions
     ]
-    return Table(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
+    return TextTable(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
 
 
 def delete_run(files: RunFiles, name: str) -> str:

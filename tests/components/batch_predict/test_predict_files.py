@@ -18,7 +18,7 @@ from components.batch_predict.component import batch_predict
 from components.batch_predict.inputs import records
 from components.batch_predict.inputs.batch import Batch
 from components.batch_predict.options import PredictOptions
-from components.batch_predict.output import PartFiles
+from components.batch_predict.output import PredictionFiles
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.model_version.champion import Champion
@@ -391,7 +391,7 @@ def test_predictions_without_labels_have_the_schema_of_the_others(tmp_path):
     none = {"labels": [], "probabilities": [0.1, 0.2], "class": 0}
     some = {"labels": ["a"], "probabilities": [0.9, 0.2], "class": 1}
 
-    with PartFiles(tmp_path, number=0, num_parts=1, kind="parquet", specs=specs) as files:
+    with PredictionFiles(tmp_path, number=0, num_parts=1, kind="parquet", specs=specs) as files:
         files.write(one_row(1), [none])
         files.write(one_row(2), [some])
 
@@ -400,7 +400,7 @@ def test_predictions_without_labels_have_the_schema_of_the_others(tmp_path):
 
 
 def test_predictions_of_a_hook_that_change_their_type_are_an_error_with_words(tmp_path):
-    with PartFiles(tmp_path, number=0, num_parts=1, kind="parquet") as files:
+    with PredictionFiles(tmp_path, number=0, num_parts=1, kind="parquet") as files:
         files.write(one_row(1), [{"price": 3}])
         with pytest.raises(DataError, match=r"rows 2 to 2 do not fit Parquet's columns .* jsonl"):
             files.write(one_row(2), [{"price": "unknown"}])

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pipelines.command.actions import print_json
-from pipelines.resources.table import Table, table_lines
+from pipelines.resources.table import TextTable, table_lines
 
 pytestmark = pytest.mark.fast
 
@@ -21,7 +21,7 @@ def test_letters_are_printed_as_they_are_if_stdout_has_them(monkeypatch, encodin
 
 
 def test_a_last_column_that_does_not_fit_stands_below_its_row():
-    table = Table(
+    table = TextTable(
         ("VERSION", "BY", "WHY"), [("1", "ann", "promoted: it is better"), ("2", "字", "")]
     )
     assert table_lines(table) == table_lines(table, width=36)

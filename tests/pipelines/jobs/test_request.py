@@ -17,7 +17,7 @@ from pipelines.projects.runs import find_run
 from trainer.errors import ConfigError
 from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
-from vertex_local.pipelines.gcpc.requests import Launch, create_job
+from vertex_local.pipelines.gcpc.requests import LauncherCall, create_job
 
 pytestmark = pytest.mark.fast
 
@@ -51,7 +51,7 @@ def sent_by_the_pipeline(config):
         value = given.get(name, known.default)
         text = value if isinstance(value, str) else json.dumps(value)
         payload = payload.replace(f"{{{{$.inputs.parameters['{name}']}}}}", text)
-    launch = Launch(
+    launch = LauncherCall(
         type="CustomJob", project="p", location="l", payload=payload, gcp_resources="/tmp/r"
     )
     return create_job(launch)

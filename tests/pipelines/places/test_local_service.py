@@ -12,7 +12,7 @@ import pytest
 from kfp import compiler, dsl
 
 from components.shared.vertex.api import EMULATOR_VARIABLE, TOKEN_VARIABLE, connect
-from pipelines.errors import ServiceError
+from pipelines.errors import LocalServiceError
 from pipelines.places.local_service import PRELOAD, PRELOAD_VARIABLE, SOURCE, local_service
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.processes.everything import EVERYTHING
@@ -218,7 +218,9 @@ def test_both_sides_read_the_same_variable():
 def test_a_missing_vertex_local_is_named_with_its_source(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vertex_local", None)
     with (
-        pytest.raises(ServiceError, match=f"not installed; install {SOURCE} with .*--on vertex"),
+        pytest.raises(
+            LocalServiceError, match=f"not installed; install {SOURCE} with .*--on vertex"
+        ),
         local_service(tmp_path),
     ):
         pass

@@ -13,7 +13,7 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from pipelines.projects.continuous import write_integration
-from pipelines.projects.literals import Source, call, comment, fill, literal, quoted
+from pipelines.projects.literals import SourceText, call, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.starter import images
 from pipelines.projects.starter.folder import check_new, write_folder
@@ -197,9 +197,9 @@ def recorded(path: Path, values: list[str]) -> RecordedScript:
     return RecordedScript(
         path=path,
         line=1,
-        imports=Source("import keras\n\n"),
-        adapter=Source("\n\ndef model(inputs):\n    return inputs\n"),
-        arguments=Source(""),
+        imports=SourceText("import keras\n\n"),
+        adapter=SourceText("\n\ndef model(inputs):\n    return inputs\n"),
+        arguments=SourceText(""),
         label={"kind": "binary", "values": values},
         train={},
         notes=(),

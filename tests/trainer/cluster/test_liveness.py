@@ -6,7 +6,13 @@ import time
 
 import pytest
 
-from trainer.cluster.liveness import Monitor, Watch, limit_silence, probe, wait_until_reachable
+from trainer.cluster.liveness import (
+    LivenessWatch,
+    Monitor,
+    limit_silence,
+    probe,
+    wait_until_reachable,
+)
 from trainer.errors import ReplicaLostError
 from vertex_local.tests.support.platform import IS_PORTABLE
 
@@ -28,7 +34,7 @@ def test_a_replica_is_lost_only_after_some_time(listener, monkeypatch):
     watches = []
     for seconds in (0, 60):
         monkeypatch.setattr("trainer.cluster.liveness._REFUSED_SECONDS", seconds)
-        watches.append(Watch({"worker/1": address_of(listener)}))
+        watches.append(LivenessWatch({"worker/1": address_of(listener)}))
     hasty, patient = watches
     assert (hasty.find_lost(), patient.find_lost()) == ("", "")
     listener.close()
@@ -55,7 +61,9 @@ def test_waiting_logs_missing_replicas(listener, monkeypatch, caplog):
 def test_a_monitor_raises_and_ends_a_process_that_does_not_react(listener, monkeypatch):
     monkeypatch.setattr("trainer.cluster.liveness._POLL_SECONDS", 0.05)
     monkeypatch.setattr("trainer.cluster.liveness._REACTION_SECONDS", 0.1)
-    monkeypatch.setattr("trainer.cluster.liveness.Watch.find_lost", lambda watch: "ps/0 is lost")
+    monkeypatch.setattr(
+        "trainer.cluster.liveness.LivenessWatch.find_lost", lambda watch: "ps/0 is lost"
+    )
     stuck = []
     monitor = Monitor({"ps/0": address_of(listener)}, on_stuck=stuck.append)
     deadline = time.monotonic() + 10

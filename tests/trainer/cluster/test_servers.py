@@ -2,7 +2,7 @@
 
 import threading
 
-from trainer.cluster.liveness import Watch
+from trainer.cluster.liveness import LivenessWatch
 from trainer.cluster.servers import announce_end, wait_for_end
 
 
@@ -13,4 +13,4 @@ def test_a_replica_that_is_stopped_after_the_end_of_its_job_ends_as_the_job(tmp_
             self.set()
             return True
 
-    assert wait_for_end(Watch({}), str(tmp_path), stop=Stop()) == 0
+    assert wait_for_end(LivenessWatch({}), str(tmp_path), stop=Stop()) == 0

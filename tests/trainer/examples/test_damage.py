@@ -9,8 +9,8 @@ import tensorflow as tf
 from tests.support.data.encoded_tables import make_example
 from trainer.errors import InputError
 from trainer.examples.manifest import (
-    Shard,
-    Split,
+    ShardFile,
+    SplitFiles,
     checked_split,
     read_manifest,
     read_statistics,
@@ -101,8 +101,8 @@ def foreign(tmp_path):
             with tf.io.TFRecordWriter(str(path)) as writer:
                 for record in content:
                     writer.write(record)
-            shards.append(Shard(path=str(path), num_examples=1500, sha256=""))
-        return Split(name="test", num_examples=3000, shards=tuple(shards))
+            shards.append(ShardFile(path=str(path), num_examples=1500, sha256=""))
+        return SplitFiles(name="test", num_examples=3000, shards=tuple(shards))
 
     return write
 
@@ -151,8 +151,8 @@ def test_a_text_that_is_not_utf_8_is_named(tmp_path, feature):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for text in (b"caf\xc3\xa9", b"caf\xe9", b"tea"):
             writer.write(make_example({"plan": text, "left": 1}))
-    shard = Shard(path=str(path), num_examples=3, sha256="")
-    split = Split(name="train", num_examples=3, shards=(shard,))
+    shard = ShardFile(path=str(path), num_examples=3, sha256="")
+    split = SplitFiles(name="train", num_examples=3, shards=(shard,))
     table = Table([feature], label=Binary("left"), name="own")
     expected = (
         r"train\.tfrecord, record 1 \(the first is 0\): plan is b'caf\\xe9', which is not UTF-8"

@@ -10,7 +10,7 @@ import tensorflow as tf
 from trainer.examples import decoded_rows
 from trainer.examples.decoded_rows import DecodedRows, keep_rows
 from trainer.examples.manifest import read_manifest
-from trainer.examples.tables import Decoder, Slice
+from trainer.examples.tables import Decoder, RecordRange
 from trainer.workloads import load_workload
 
 
@@ -34,14 +34,14 @@ def split(examples_dir):
     return read_manifest(str(examples_dir), workload="mnist").splits["train"]
 
 
-def blocks_of(split, size, *, shards) -> list[list[Slice]]:
+def blocks_of(split, size, *, shards) -> list[list[RecordRange]]:
     """Return the slices of blocks of `size` rows of some shards, one after the other."""
     blocks, block, room = [], [], size
     for shard in shards:
         at = 0
         while at < shard.num_examples:
             take = min(room, shard.num_examples - at)
-            block.append(Slice(shard=shard, skip=at, take=take))
+            block.append(RecordRange(shard=shard, skip=at, take=take))
             at, room = at + take, room - take
             if not room:
                 blocks.append(block)

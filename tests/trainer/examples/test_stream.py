@@ -13,7 +13,7 @@ from tests.trainer.support.jobs import CPU, new_job, read_lines, train
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, InputError
 from trainer.examples.batches import Batches, batch_rows
-from trainer.examples.manifest import Shard, Split, checked_split, read_manifest
+from trainer.examples.manifest import ShardFile, SplitFiles, checked_split, read_manifest
 from trainer.examples.stream import BlockTables, Stream, plan_stream
 from trainer.examples.tables import (
     Decoder,
@@ -35,10 +35,11 @@ def make_stream(random, *, seed):
     sizes = [random.choice([0, 1, random.randint(1, 40)]) for _ in range(random.randint(1, 7))]
     sizes[0] += 1
     shards = tuple(
-        Shard(path=str(number), num_examples=size, sha256="") for number, size in enumerate(sizes)
+        ShardFile(path=str(number), num_examples=size, sha256="")
+        for number, size in enumerate(sizes)
     )
     return Stream(
-        split=Split(name="train", num_examples=sum(sizes), shards=shards),
+        split=SplitFiles(name="train", num_examples=sum(sizes), shards=shards),
         batches=Batches(size=random.randint(1, 30), num_examples=sum(sizes)),
         steps_per_block=random.choice([0, 1, random.randint(1, 12)]),
         seed=seed,
@@ -178,7 +179,7 @@ def test_the_small_tables_of_a_split_are_the_split(
     pieces = [piece.numpy() for _, piece in tables]
     assert [len(piece) for piece in pieces] == sizes
     np.testing.assert_array_equal(np.concatenate(pieces), labels)
-    fewer = Split(name="eval", num_examples=99, shards=split.shards)
+    fewer = SplitFiles(name="eval", num_examples=99, shards=split.shards)
     with pytest.raises(InputError, match=r"100 examples.*manifest.* 99"):
         list(SplitChunks(fewer, DECODER))
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.support.data.encoded_tables import FEATURES, ROWS, adapted, make_example
 from trainer.config.trust import OWN
 from trainer.errors import InstanceError, TrainerError
-from trainer.metrics.decision import Decision
+from trainer.metrics.decision import DecisionRule
 from trainer.metrics.evaluate import score_labels
 from trainer.serving.export import export_model, load_predictor
 from trainer.workloads import (
@@ -170,7 +170,7 @@ def test_a_served_model_decides_by_its_temperature_and_threshold(tmp_path):
     odds = np.array([one["probabilities"][1] / one["probabilities"][0] for one in plain])
     likely = odds**0.5 / (1 + odds**0.5)
 
-    decision = Decision(temperature=2.0, threshold=float(likely.mean()), loss_after=0.6)
+    decision = DecisionRule(temperature=2.0, threshold=float(likely.mean()), loss_after=0.6)
     export_model(model, table, str(tmp_path / "decided"), decision=decision)
     predictor = load_predictor(str(tmp_path / "decided"), trust=OWN)
     found = predictor.predict(rows)

@@ -11,9 +11,9 @@ from functools import cache
 
 from trainer.errors import InstanceError
 from trainer.serving.http import metrics
-from trainer.serving.http.batching import Batcher, Job
+from trainer.serving.http.batching import Batcher, PredictionJob
 from trainer.serving.http.bodies import parse_instances
-from trainer.serving.http.limits import Limits, ServerConfig
+from trainer.serving.http.limits import ServerConfig, ServerLimits
 from trainer.serving.http.messages import (
     Request,
     RequestError,
@@ -39,7 +39,7 @@ class PredictionApp:
     Until the model is loaded, `batcher` is None and predictions get 503.
     """
 
-    def __init__(self, config: ServerConfig, limits: Limits):
+    def __init__(self, config: ServerConfig, limits: ServerLimits):
         self.metrics = metrics.Metrics()
         self.batcher: Batcher | None = None
         self.is_draining = False
@@ -103,14 +103,14 @@ class PredictionApp:
         num_bytes = _JSON_WEIGHT * len(request.body)
         request.body = b""
 
-        def deliver(job: Job) -> None:
+        def deliver(job: PredictionJob) -> None:
             response = job.result if job.error is None else _response_to(job.error)
             response.num_instances = len(content.instances)
             self.metrics.seconds.observe(time.monotonic() - request.began)
             finish(response)
 
         batcher.submit(
-            Job(
+            PredictionJob(
                 request=request,
                 signature=content.signature,
                 content=content,

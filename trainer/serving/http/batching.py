@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 from trainer.serving.http.messages import Request, RequestError
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Job:
+class PredictionJob:
     """A request for predictions.
 
     Attributes:
@@ -39,7 +39,7 @@ class Job:
     content: Any
     num_instances: int
     num_bytes: int
-    deliver: Callable[["Job"], None]
+    deliver: Callable[["PredictionJob"], None]
     began: float = 0.0
     result: Any = None
     error: Exception | None = None
@@ -63,19 +63,19 @@ class Batcher:
         self,
         predict: Predict,
         *,
-        limits: Limits,
+        limits: ServerLimits,
         num_threads: int = 1,
         on_batch: Callable[[int], None] = lambda num_instances: None,
     ):
         self._predict, self._limits, self._on_batch = predict, limits, on_batch
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[Job] = deque()
+        self._queue: deque[PredictionJob] = deque()
         self._num_queued_bytes = 0
         self._num_idle = num_threads
         self._is_scheduled = False
         # Of the last batches of one instance; a single short one may have been an exception.
         self._lone_seconds: deque[float] = deque(maxlen=_NUM_LONE)
-        self._batches: SimpleQueue[list[Job]] = SimpleQueue()
+        self._batches: SimpleQueue[list[PredictionJob]] = SimpleQueue()
         for index in range(num_threads):
             name = f"predictions-{index}"
             threading.Thread(target=self._run, name=name, daemon=True).start()
@@ -85,7 +85,7 @@ class Batcher:
         """The number of jobs that wait."""
         return len(self._queue)
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: PredictionJob) -> None:
         """Queue a job; RequestError 503 if the queue is full."""
         if (
             len(self._queue) >= self._limits.queued_requests
@@ -112,9 +112,9 @@ class Batcher:
             else:
                 self._batches.put(batch)
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[PredictionJob]:
         """Remove the next batch from the queue; drop jobs that are cancelled or too old."""
-        batch: list[Job] = []
+        batch: list[PredictionJob] = []
         num_instances, oldest = 0, time.monotonic() - self._limits.queued_seconds
         while self._queue:
             job = self._queue[0]
@@ -142,7 +142,7 @@ class Batcher:
             self._predict_timed(batch)
             self._loop.call_soon_threadsafe(self._finish, batch)
 
-    def _predict_timed(self, batch: list[Job]) -> None:
+    def _predict_timed(self, batch: list[PredictionJob]) -> None:
         began = time.monotonic()
         self._predict_all(batch)
         if len(batch) == 1 and batch[0].num_instances == 1:
@@ -151,7 +151,7 @@ class Batcher:
     def _is_fast(self) -> bool:
         return len(self._lone_seconds) == _NUM_LONE and max(self._lone_seconds) < _SHORT_SECONDS
 
-    def _predict_all(self, jobs: list[Job]) -> None:
+    def _predict_all(self, jobs: list[PredictionJob]) -> None:
         try:
             results = self._predict([job.content for job in jobs])
             for job, result in zip(jobs, results, strict=True):
@@ -164,14 +164,14 @@ class Batcher:
             self._predict_all(jobs[:half])
             self._predict_all(jobs[half:])
 
-    def _finish(self, batch: list[Job]) -> None:
+    def _finish(self, batch: list[PredictionJob]) -> None:
         self._num_idle += 1
         self._dispatch()
         for job in batch:
             _deliver(job)
 
 
-def _deliver(job: Job) -> None:
+def _deliver(job: PredictionJob) -> None:
     """Deliver a job; one that cannot be delivered does not affect the others of its batch."""
     try:
         job.deliver(job)

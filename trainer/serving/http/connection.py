@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 from trainer.serving.http.messages import Request, RequestError, Response, error_response
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, server: Any, limits: Limits):
+    def __init__(self, server: Any, limits: ServerLimits):
         self._server, self._limits = server, limits
         self._parser = httptools.HttpRequestParser(self)
         # In the order of their requests: read, and then being handled.

@@ -12,7 +12,7 @@ MAX_BODY_BYTES = 1_500_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """Limits that keep one client from exhausting the server.
 
     Attributes:

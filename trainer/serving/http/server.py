@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from trainer.serving.http.connection import Connection
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 
 _BACKLOG = 1024
 _SWEEP_SECONDS = 0.5
@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.02
 class Server:
     """Connections at one address; `app.handle` responds to their requests, at once or later."""
 
-    def __init__(self, app: Any, limits: Limits):
+    def __init__(self, app: Any, limits: ServerLimits):
         self.connections: set[Connection] = set()
         self.is_draining = False
         self.date = b""

@@ -39,7 +39,7 @@ SEED_NAME = "seed_generator_state"  # Keras' name of the counters of random gene
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class ModelCall:
     """A call of a model: its inputs, its outputs in float32, and the variables after it."""
 
     inputs: Any
@@ -100,7 +100,7 @@ class FlatModel:
         *,
         seed: tf.Tensor | None = None,
         lookup: Fetch | None = None,
-    ) -> Call:
+    ) -> ModelCall:
         """Call the model, with weights without embeddings and a function that looks those up.
 
         In training if there is a seed, two int32 numbers; else in inference.
@@ -119,7 +119,7 @@ class FlatModel:
                 return_losses=True,
                 **({"training": is_training} if self.keras._call_has_training_arg else {}),
             )
-        return Call(
+        return ModelCall(
             inputs=inputs,
             outputs=keras.tree.map_structure(_to_float32, outputs),
             state=join_flat([value for value in non_trainable if _is_float(value)]),

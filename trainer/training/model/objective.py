@@ -18,7 +18,7 @@ from trainer.errors import ConfigError, did_you_mean
 from trainer.metrics.evaluate import metric_names
 from trainer.serving.outputs import BY_LABEL, NUM_SAMPLED, check_output, main_output, output_kind
 from trainer.training.checkpoint import Criterion
-from trainer.training.model.flat_model import Call, FlatModel
+from trainer.training.model.flat_model import FlatModel, ModelCall
 from trainer.training.model.targets import (
     Sample,
     check_methods,
@@ -145,7 +145,7 @@ class Objective:
         return Criterion(metric=name, is_lower_better=is_lower_better)
 
     def contribute(
-        self, call: Call, labels: tf.Tensor, weights: Any, *, share: float, size: int
+        self, call: ModelCall, labels: tf.Tensor, weights: Any, *, share: float, size: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return what a part, this share of a batch of `size`, adds to the loss and to the sums."""
         is_sum = self._loss_kind == "sum"
@@ -180,7 +180,7 @@ class Objective:
         return [tf.zeros([]), *map(tf.constant, self._first)]
 
     def evaluate(
-        self, states: Sequence[tf.Tensor], call: Call, labels: tf.Tensor, weights: Any
+        self, states: Sequence[tf.Tensor], call: ModelCall, labels: tf.Tensor, weights: Any
     ) -> list[tf.Tensor]:
         """Return the states after the next examples of an evaluation."""
         total, *metrics = states
@@ -202,7 +202,7 @@ class Objective:
 
     def _compute_loss(
         self,
-        call: Call,
+        call: ModelCall,
         labels: tf.Tensor,
         weights: Any,
         penalties: Sequence[tf.Tensor],
@@ -229,7 +229,7 @@ class Objective:
         return loss, list(after)
 
     def _update_metrics(
-        self, call: Call, labels: tf.Tensor, weights: Any, states: Sequence[tf.Tensor]
+        self, call: ModelCall, labels: tf.Tensor, weights: Any, states: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:
         variables = self._keras.metrics_variables
         with keras.StatelessScope(list(zip(variables, states, strict=True))) as scope:
@@ -313,7 +313,7 @@ class Objective:
         inputs, outputs = keras.tree.map_structure(
             lambda column: column[rows], (sample.inputs, sample.random_outputs)
         )
-        call = Call(
+        call = ModelCall(
             inputs=inputs,
             outputs=outputs,
             state=tf.zeros([0]),

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.training.optimizers.base import FusedOptimizer, Rows, Step, to_float32
+from trainer.training.optimizers.base import FusedOptimizer, OptimizerStep, Rows, to_float32
 
 # Of the sum over the steps in which a row of an embedding got no gradient.
 _MOST_TERMS, _MOST_GAPS, _TOLERANCE = 24, 4096, 1e-7
@@ -25,7 +25,7 @@ class Adam(FusedOptimizer):
     operation = staticmethod(tf.raw_ops.ResourceApplyAdam)
     slot_names, arguments = ("momentum", "velocity"), ("m", "v")
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         exponent = tf.cast(step.number, tf.float32)
         return {
             "beta1_power": tf.pow(self.beta_1, exponent),
@@ -44,7 +44,7 @@ class Adam(FusedOptimizer):
         """True if a few terms are enough: not if the momentum decays slower than its divisor."""
         return self._num_terms is not None
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         momentum, velocity = rows["momentum"], rows["velocity"]
         momentum += (gradient - momentum) * (1 - self.decays["momentum"])
         velocity += (gradient**2 - velocity) * (1 - self.decays["velocity"])
@@ -69,7 +69,7 @@ class Adam(FusedOptimizer):
         gone = 1 - self.decays["velocity"] ** (gaps / 2)
         return np.stack([momentum * gone**power for power in range(self._num_terms or 0)], axis=1)
 
-    def scale(self, step: Step) -> tf.Tensor:
+    def scale(self, step: OptimizerStep) -> tf.Tensor:
         exponent = tf.cast(step.number, tf.float32)
         correction = tf.sqrt(1 - tf.pow(self.beta_2, exponent)) / (
             1 - tf.pow(self.beta_1, exponent)

@@ -16,7 +16,7 @@ Rows = Mapping[str, tf.Tensor]
 """Rows of weights, under the name `weights`, and of slots: [number of rows, size] each."""
 
 
-class Step(NamedTuple):
+class OptimizerStep(NamedTuple):
     """The number of a step, counted from 1, and its learning rate."""
 
     number: tf.Tensor
@@ -44,11 +44,13 @@ class Optimizer(abc.ABC):
         """Create the slots of a vector of weights, by name; to be called on its device."""
 
     @abc.abstractmethod
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
+    def apply(
+        self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: OptimizerStep
+    ) -> None:
         """Apply the gradient of a step."""
 
     def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
+        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: OptimizerStep
     ) -> None:
         """Apply the gradient of some rows, each given once; the other rows have gradient zero.
 
@@ -92,15 +94,17 @@ class FusedOptimizer(Optimizer):
             for number, name in enumerate(self.slot_names)
         }
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         """Return the operation's arguments besides variables, gradient and learning rate."""
         return {}
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
+    def apply(
+        self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: OptimizerStep
+    ) -> None:
         self.operation(**self._arguments(weights, slots, step), grad=gradient)
 
     def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
+        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: OptimizerStep
     ) -> None:
         if self.row_operation is None:
             super().apply_rows(weights, slots, rows, step)
@@ -108,7 +112,7 @@ class FusedOptimizer(Optimizer):
             arguments = self._arguments(weights, slots, step)
             self.row_operation(**arguments, grad=rows.values, indices=rows.indices)
 
-    def _arguments(self, weights: tf.Variable, slots: Slots, step: Step) -> dict[str, Any]:
+    def _arguments(self, weights: tf.Variable, slots: Slots, step: OptimizerStep) -> dict[str, Any]:
         names = zip(self.slot_names, self.arguments, strict=True)
         return {
             "var": weights.handle,
@@ -123,7 +127,7 @@ class FusedOptimizer(Optimizer):
         """The factor of each slot in a step without a gradient, rounded to float32."""
         return MappingProxyType({})
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         """Return rows after a step with a gradient."""
         raise NotImplementedError
 
@@ -135,7 +139,7 @@ class FusedOptimizer(Optimizer):
         """Return the coefficients [number of gaps, number of terms] of the n-th steps."""
         return np.zeros([len(gaps), 0])
 
-    def scale(self, step: Step) -> tf.Tensor:
+    def scale(self, step: OptimizerStep) -> tf.Tensor:
         """Return the factor of all coefficients in a step."""
         return tf.ones([])
 

@@ -24,7 +24,7 @@ from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.training.model.flat_model import FlatModel, join_flat, split_flat
 from trainer.training.optimizers.adam import Adam
-from trainer.training.optimizers.base import Lock, Optimizer, Slots, Step
+from trainer.training.optimizers.base import Lock, Optimizer, OptimizerStep, Slots
 from trainer.training.optimizers.fused import KerasSgd, PlainSgd, RmsProp
 from trainer.training.optimizers.rules import Average, UpdateRules
 from trainer.training.optimizers.schedule import KerasRate
@@ -179,11 +179,13 @@ class KerasOptimizer(Optimizer):
             slots.update(zip(names, (slot.value for slot in _slots(copy)), strict=True))
         return slots
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
+    def apply(
+        self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: OptimizerStep
+    ) -> None:
         self._lock.run(lambda: self._update(weights, gradient, step))
 
     def apply_rows(
-        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
+        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: OptimizerStep
     ) -> None:
         """Apply the gradient of some rows, each given once.
 
@@ -199,7 +201,9 @@ class KerasOptimizer(Optimizer):
         change = step.learning_rate * rows.values * tf.math.rsqrt(sums + self._original.epsilon)
         weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
 
-    def _update(self, weights: tf.Variable, gradient: tf.Tensor, step: Step) -> list[tf.Tensor]:
+    def _update(
+        self, weights: tf.Variable, gradient: tf.Tensor, step: OptimizerStep
+    ) -> list[tf.Tensor]:
         variables, gradients = self._shadows or [weights], [gradient]
         if self._shadows:
             gradients, values = (split_flat(flat, self._shadows) for flat in (gradient, weights))

@@ -14,7 +14,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer.training.optimizers.adam import Adam
-from trainer.training.optimizers.base import FusedOptimizer, Optimizer, Rows, Step, to_float32
+from trainer.training.optimizers.base import (
+    FusedOptimizer,
+    Optimizer,
+    OptimizerStep,
+    Rows,
+    to_float32,
+)
 from trainer.workloads.base import Recipe
 
 _EPSILON = 1e-7
@@ -31,14 +37,14 @@ class Sgd(FusedOptimizer):
     operation = staticmethod(tf.raw_ops.ResourceApplyMomentum)
     slot_names, arguments = ("momentum",), ("accum",)
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         return {"momentum": self.momentum, "use_nesterov": self.is_nesterov}
 
     @property
     def decays(self) -> Mapping[str, float]:
         return {"momentum": to_float32(self.momentum)}
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         added = self.summand(gradient, step)
         momentum = self.momentum * rows["momentum"] + added
         change = added + self.momentum * momentum if self.is_nesterov else momentum
@@ -51,10 +57,10 @@ class Sgd(FusedOptimizer):
         powers = gaps + 1 if self.is_nesterov else gaps
         return (self.decays["momentum"] ** powers)[:, np.newaxis]
 
-    def scale(self, step: Step) -> tf.Tensor:
+    def scale(self, step: OptimizerStep) -> tf.Tensor:
         return -step.learning_rate
 
-    def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
+    def summand(self, gradient: tf.Tensor, step: OptimizerStep) -> tf.Tensor:
         """Return what a step adds to the momentum."""
         return gradient
 
@@ -68,10 +74,10 @@ class KerasSgd(Sgd):
 
     operation = staticmethod(tf.raw_ops.ResourceApplyKerasMomentum)
 
-    def scale(self, step: Step) -> tf.Tensor:
+    def scale(self, step: OptimizerStep) -> tf.Tensor:
         return tf.ones([])
 
-    def summand(self, gradient: tf.Tensor, step: Step) -> tf.Tensor:
+    def summand(self, gradient: tf.Tensor, step: OptimizerStep) -> tf.Tensor:
         return -step.learning_rate * gradient
 
 
@@ -92,7 +98,7 @@ class PlainSgd(FusedOptimizer):
     operation, row_operation = staticmethod(_descend), staticmethod(_descend_rows)
     slot_names, arguments = (), ()
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         return {"weights": rows["weights"] - step.learning_rate * gradient}
 
 
@@ -106,10 +112,10 @@ class Adagrad(FusedOptimizer):
     first_value = _FIRST_ACCUMULATOR
     decays = MappingProxyType({"accumulator": 1.0})
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         return {"epsilon": _EPSILON}
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         accumulator = rows["accumulator"] + gradient**2
         change = step.learning_rate * gradient / (tf.sqrt(accumulator) + _EPSILON)
         return {"weights": rows["weights"] - change, "accumulator": accumulator}
@@ -125,14 +131,14 @@ class RmsProp(FusedOptimizer):
     operation = staticmethod(tf.raw_ops.ResourceApplyRMSProp)
     slot_names, arguments = ("mean_square", "momentum"), ("ms", "mom")
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         return {"rho": self.rho, "momentum": self.momentum, "epsilon": self.epsilon}
 
     @property
     def decays(self) -> Mapping[str, float]:
         return {"mean_square": to_float32(self.rho), "momentum": to_float32(self.momentum)}
 
-    def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
+    def update(self, rows: Rows, gradient: tf.Tensor, step: OptimizerStep) -> Rows:
         mean_square = rows["mean_square"]
         mean_square += (gradient**2 - mean_square) * (1 - self.decays["mean_square"])
         change = step.learning_rate * gradient * tf.math.rsqrt(mean_square + self.epsilon)
@@ -162,7 +168,7 @@ class Ftrl(FusedOptimizer):
     first_value = _FIRST_ACCUMULATOR
     allows_decay = False
 
-    def options(self, step: Step) -> dict[str, Any]:
+    def options(self, step: OptimizerStep) -> dict[str, Any]:
         return {"l1": 0.0, "l2": 0.0, "lr_power": -0.5}
 
 

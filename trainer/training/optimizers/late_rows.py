@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.training.optimizers.base import FusedOptimizer, Lock, Step
+from trainer.training.optimizers.base import FusedOptimizer, Lock, OptimizerStep
 from trainer.training.optimizers.rules import Average
 
 # Steps after which all rows are brought up to date: the length of the table.
@@ -75,7 +75,9 @@ class LateRows:
         self._last.assign(tf.zeros_like(self._last))
         self._count.assign(0)
 
-    def apply(self, rows: tf.IndexedSlices, step: Step, *, decay: tf.Tensor | float) -> None:
+    def apply(
+        self, rows: tf.IndexedSlices, step: OptimizerStep, *, decay: tf.Tensor | float
+    ) -> None:
         """Apply a step: the gradient of some rows, each given once, and the decay of all weights.
 
         `decay` is the share that the weights lose.
@@ -90,7 +92,9 @@ class LateRows:
     def _all(self) -> dict[str, tf.Variable]:
         return {**self._vectors, **self._slots}
 
-    def _apply(self, rows: tf.IndexedSlices, step: Step, keep: tf.Tensor) -> list[tf.Tensor]:
+    def _apply(
+        self, rows: tf.IndexedSlices, step: OptimizerStep, keep: tf.Tensor
+    ) -> list[tf.Tensor]:
         is_due = (self._count + 1) % (self._most_steps - 1) == 0
         tf.cond(is_due, self._settle, lambda: tf.constant(0))
         ids = rows.indices
@@ -110,7 +114,7 @@ class LateRows:
         self._count.assign_add(1)
         return []
 
-    def _advance(self, step: Step, *, keep: tf.Tensor) -> None:
+    def _advance(self, step: OptimizerStep, *, keep: tf.Tensor) -> None:
         """Add a step to the tables: each line becomes the next, changed by the step."""
         scale = tf.cast(self._rule.scale(step), tf.float64)
         before = {name: table[:-1] for name, table in self._tables.items()}

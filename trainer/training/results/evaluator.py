@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import Json
-from trainer.cluster.liveness import Watch, is_reachable
+from trainer.cluster.liveness import LivenessWatch, is_reachable
 from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.metrics.class_metrics import summarized
-from trainer.metrics.decision import Decision, decide, has_decision, sampled
+from trainer.metrics.decision import DecisionRule, decide, has_decision, sampled
 from trainer.metrics.evaluate import find_labelled, measure_eval, num_rows_at_once
 from trainer.runtime.tracing import traced
 from trainer.serving.outputs import main_output, output_kind, probabilities
@@ -73,10 +73,10 @@ class EvalStep:
             return {**metrics, **own}
         return {"loss": own["loss"], **metrics}
 
-    def decide(self, weights: tf.Tensor, state: tf.Tensor) -> Decision:
+    def decide(self, weights: tf.Tensor, state: tf.Tensor) -> DecisionRule:
         """Return the step from the probabilities to predictions that is best on the tables."""
         if not has_decision(self._workload.label):
-            return Decision()
+            return DecisionRule()
         predicted = ((p, labels) for p, labels, _ in self._predict(weights, state))
         return decide(*sampled(predicted), self._workload.label)
 
@@ -184,7 +184,7 @@ class _ChiefWatch:
         is_alone = len(cluster.replicas(*cluster.addresses)) < 2  # noqa: PLR2004
         name = cluster.chief_name
         self._address = {} if is_alone else {name: cluster.trainers()[name]}
-        self._watch: Watch | None = None
+        self._watch: LivenessWatch | None = None
 
     @property
     def was_seen(self) -> bool:
@@ -194,7 +194,7 @@ class _ChiefWatch:
     def find_lost(self) -> str:
         """Return since when the chief has been unreachable, or "" while it is not lost."""
         if self._watch is None and all(map(is_reachable, self._address.values())):
-            self._watch = Watch(self._address)
+            self._watch = LivenessWatch(self._address)
         return self._watch.find_lost() if self._watch else ""
 
 

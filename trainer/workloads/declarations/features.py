@@ -7,7 +7,7 @@ extra 0/1 input beside a number.
 from dataclasses import KW_ONLY, dataclass
 
 from trainer.workloads.declarations.decoding import Decoding
-from trainer.workloads.declarations.written import Limits, Written
+from trainer.workloads.declarations.written import NumberLimits, Written
 
 # What the calendar says of a moment; weekday is 1 on Sunday.
 TIME_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
@@ -45,7 +45,7 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Number(Feature, Written, Limits):
+class Number(Feature, Written, NumberLimits):
     """A number, stored as float32; the model gets it scaled to mean 0 and deviation 1.
 
     In texts it may be written with other signs than a program's, see Written.
@@ -79,7 +79,7 @@ class Number(Feature, Written, Limits):
 
 
 @dataclass(frozen=True)
-class Category(Feature, Limits):
+class Category(Feature, NumberLimits):
     """One of several values; by default texts, whose vocabulary is learnt from the train split.
 
     Texts are stored as bytes; whole numbers from `low` to `high` as int64.
@@ -136,7 +136,7 @@ class Text(Feature):
 
 
 @dataclass(frozen=True)
-class Timestamp(Feature, Limits):
+class Timestamp(Feature, NumberLimits):
     """A moment, stored as int64 seconds of wall time since 1970.
 
     Attributes:
@@ -172,7 +172,7 @@ class Image(Feature, Decoding):
 
 
 @dataclass(frozen=True)
-class TimePart(Feature, Limits):
+class TimePart(Feature, NumberLimits):
     """A part of a Timestamp as a feature of its own, stored as int64 and computed in preparing.
 
     A column of this name in the files is not read.

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from trainer.errors import ConfigError, did_you_mean
-from trainer.workloads.declarations.written import Limits, Written
+from trainer.workloads.declarations.written import NumberLimits, Written
 
 Value = str | int | float | bool
 DEFAULT_THRESHOLD = 0.5
@@ -148,7 +148,7 @@ class Multilabel(Label):
 
 
 @dataclass(frozen=True)
-class Regression(Label, Written, Limits):
+class Regression(Label, Written, NumberLimits):
     """A number, in texts perhaps with other signs than a program's, see Written.
 
     Examples store a float32. A prediction is a value.

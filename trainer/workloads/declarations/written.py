@@ -118,7 +118,7 @@ class Written:
         return number * self.factors.get(sign, 1)
 
 
-class Limits:
+class NumberLimits:
     """Limits of numbers, in words."""
 
     low: float | None

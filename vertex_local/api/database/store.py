@@ -14,7 +14,7 @@ from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.errors import StartError, already_exists, not_found
 from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
@@ -122,7 +122,7 @@ class Store:
         created = now()
         stored = specs.without(body)
         row = (
-            *(name, ResourceName.from_name(name).full_collection),
+            *(name, ResourcePath.from_name(name).full_collection),
             *(json.dumps(stored), created, created),
         )
         with self.atomic() as connection:
@@ -220,7 +220,7 @@ class Store:
         """
 
         def observe(name: str, body: Json | None) -> None:
-            if ResourceName.from_name(name).collection == kind:
+            if ResourcePath.from_name(name).collection == kind:
                 observer(name, body)
 
         with self.lock:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vertex_local import Json
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.machine.clock import timestamp
 
 VERSIONS = "versions"
@@ -62,7 +62,7 @@ def camel_case(field: str) -> str:
 
 def row_of(name: str, body: Json) -> dict[str, str]:
     """Return the value of each column for a resource; "" for fields that it lacks."""
-    resource = ResourceName.from_name(name)
+    resource = ResourcePath.from_name(name)
     kind, resource_id = resource.kind, resource.id
     own = {
         "display_name": body.get("displayName", ""),

@@ -10,7 +10,7 @@ from vertex_local import Json
 from vertex_local.api.query import fields
 from vertex_local.api.query.fields import COLUMNS, TIMES, UNFINISHED, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 from vertex_local.errors import ApiError, invalid_argument
 
 COLUMN_LIST = ", ".join(f'"{column}"' for column in COLUMNS)
@@ -70,7 +70,7 @@ def build(kind: str, *, filter_text: str, order_by: str) -> Query:
 def put(connection: sqlite3.Connection, position: int, name: str, body: Json) -> None:
     """Insert or update the rows of a resource."""
     row = fields.row_of(name, body)
-    resource = ResourceName.from_name(name)
+    resource = ResourcePath.from_name(name)
     values = (row[column] for column in COLUMNS)
     connection.execute(INSERT, (position, resource.full_collection, resource.kind, *values))
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))

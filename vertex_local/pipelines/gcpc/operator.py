@@ -22,7 +22,7 @@ from vertex_local.machine.clock import now
 from vertex_local.machine.files import local_path
 from vertex_local.pipelines.gcpc import client
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
-from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request
+from vertex_local.pipelines.gcpc.requests import GcpcError, GcpcRequest, LauncherCall
 
 CANCEL_TIMEOUT_SECONDS = 30.0
 FIRST_POLL_SECONDS = 0.05
@@ -80,18 +80,18 @@ class Operator:
         token = ""
         while True:
             query = urlencode({"filter": condition, "pageToken": token})
-            page = self._call(Request("GET", f"{parent}/{kind}?{query}"))
+            page = self._call(GcpcRequest("GET", f"{parent}/{kind}?{query}"))
             yield from page.get(kind, [])
             if not (token := page.get("nextPageToken", "")):
                 return
 
-    def _request_of(self, launch: Launch) -> Request:
+    def _request_of(self, launch: LauncherCall) -> GcpcRequest:
         if launch.type == "UndeployModel":
             endpoint = self._call(gcpc_requests.get_endpoint(launch))
             return gcpc_requests.undeploy_model(launch, endpoint)
         return gcpc_requests.BUILDERS[launch.type](launch)
 
-    def _run_job(self, launch: Launch) -> None:
+    def _run_job(self, launch: LauncherCall) -> None:
         request = gcpc_requests.create_job(launch)
         kind = gcpc_requests.JOBS[launch.type]
         job = self._create(request, kind, partial(_is_job_of, request))
@@ -104,7 +104,7 @@ class Operator:
             reason = job.get("error", {}).get("message", "no message")
             raise GcpcError(f"{name} ended as {job['state']}: {reason}")
 
-    def _run_operation(self, launch: Launch, request: Request) -> Json:
+    def _run_operation(self, launch: LauncherCall, request: GcpcRequest) -> Json:
         is_ours = partial(_is_operation_of, launch, request)
         operation = self._create(request, "operations", is_ours)
         name = operation["name"]
@@ -124,7 +124,7 @@ class Operator:
         while not is_final(resource):
             if deadline == math.inf and self.must_stop():
                 self.write_log(f"cancelling {name}")
-                self._call(Request("POST", f"{name}:cancel", {}))
+                self._call(GcpcRequest("POST", f"{name}:cancel", {}))
                 deadline = time.monotonic() + CANCEL_TIMEOUT_SECONDS
             if time.monotonic() > deadline:
                 raise GcpcError(
@@ -132,10 +132,10 @@ class Operator:
                 )
             time.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 1.3, LONGEST_POLL_SECONDS)
-            resource = self._call(Request("GET", name))
+            resource = self._call(GcpcRequest("GET", name))
         return resource
 
-    def _create(self, request: Request, kind: str, is_ours: Callable[[Json], bool]) -> Json:
+    def _create(self, request: GcpcRequest, kind: str, is_ours: Callable[[Json], bool]) -> Json:
         """Send a request; if its response is lost, look for the job or operation it has created."""
         parent, began = "/".join(request.path.split("/")[:4]), now()
 
@@ -145,7 +145,7 @@ class Operator:
 
         return self._call(request, find)
 
-    def _call(self, request: Request, find: Callable[[], Json | None] = lambda: None) -> Json:
+    def _call(self, request: GcpcRequest, find: Callable[[], Json | None] = lambda: None) -> Json:
         return client.call(
             self.session,
             request.method,
@@ -155,7 +155,7 @@ class Operator:
             write_log=self.write_log,
         )
 
-    def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
+    def _write_resources(self, launch: LauncherCall, kind: str, name: str) -> None:
         """Write the `gcp_resources` output, a GcpResources proto as JSON."""
         self.on_created(name)
         uri = f"{self.url}/v1/{name}"
@@ -163,7 +163,7 @@ class Operator:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"resources": [{"resourceType": kind, "resourceUri": uri}]}))
 
-    def _write_artifact(self, launch: Launch, response: Json) -> None:
+    def _write_artifact(self, launch: LauncherCall, response: Json) -> None:
         """Write the VertexModel or VertexEndpoint that is the output of an operation, if any.
 
         `response` is an operation's, or the model of ModelGetOp.
@@ -187,13 +187,13 @@ class Operator:
         path.write_text(json.dumps({"artifacts": artifacts}))
 
 
-def _is_job_of(request: Request, job: Json) -> bool:
+def _is_job_of(request: GcpcRequest, job: Json) -> bool:
     body = request.body or {}
     names = [job.get("displayName"), job.get("labels", {})]
     return names == [body.get("display_name"), body.get("labels", {})]
 
 
-def _is_operation_of(launch: Launch, request: Request, operation: Json) -> bool:
+def _is_operation_of(launch: LauncherCall, request: GcpcRequest, operation: Json) -> bool:
     kind = "Delete" if launch.type.startswith("Delete") else launch.type
     name, type_name = str(operation["name"]), str(operation["metadata"]["@type"])
     is_kind = type_name.endswith(f".{kind}OperationMetadata")

@@ -30,7 +30,7 @@ class GcpcError(Exception):
 
 
 @dataclass(frozen=True)
-class Launch:
+class LauncherCall:
     """Command line of a launcher, parsed as the launchers do."""
 
     type: str
@@ -62,7 +62,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Request:
+class GcpcRequest:
     """Request to a path below `/v1/`."""
 
     method: str
@@ -93,10 +93,10 @@ def operation(command: list[str]) -> str:
     return command[command.index("--type") + 1] if "--type" in command[:-1] else ""
 
 
-def parse_launch(command: list[str]) -> Launch:
+def parse_launch(command: list[str]) -> LauncherCall:
     """Parse the command of a GCPC task."""
     kind = operation(command)
-    parser = _Parser(prog=launcher_module(command), add_help=False)
+    parser = _LauncherParser(prog=launcher_module(command), add_help=False)
     parser.add_argument("--type", default=kind, required=not kind)
     for name in ("project", "location"):
         parser.add_argument(f"--{name}", required=True)
@@ -107,10 +107,10 @@ def parse_launch(command: list[str]) -> Launch:
     parser.add_argument("--model_name", default="")
     arguments = command[command.index("-m") + 2 :]
     parsed, _ = parser.parse_known_args(arguments)
-    return Launch(**vars(parsed))
+    return LauncherCall(**vars(parsed))
 
 
-def create_job(launch: Launch) -> Request:
+def create_job(launch: LauncherCall) -> GcpcRequest:
     """Return the request of CustomTrainingJobOp or HyperparameterTuningJobRunOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
@@ -120,10 +120,10 @@ def create_job(launch: Launch) -> Request:
     # max_wait_duration is accepted with FLEX_START only.
     if scheduling.get("strategy", "FLEX_START") != "FLEX_START":
         scheduling.pop("max_wait_duration", None)
-    return Request("POST", f"{launch.parent}/{JOBS[launch.type]}", spec)
+    return GcpcRequest("POST", f"{launch.parent}/{JOBS[launch.type]}", spec)
 
 
-def upload_model(launch: Launch) -> Request:
+def upload_model(launch: LauncherCall) -> GcpcRequest:
     """Return the request of ModelUploadOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
@@ -134,30 +134,30 @@ def upload_model(launch: Launch) -> Request:
     explanation = spec.get("explanation_spec", {}).get("metadata")
     if explanation:
         body["model"].setdefault("explanation_spec", {})["metadata"] = explanation
-    return Request("POST", f"{launch.parent}/models:upload", body)
+    return GcpcRequest("POST", f"{launch.parent}/models:upload", body)
 
 
-def create_endpoint(launch: Launch) -> Request:
+def create_endpoint(launch: LauncherCall) -> GcpcRequest:
     """Return the request of EndpointCreateOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
     body = _without_empty(spec)
-    return Request("POST", f"{launch.parent}/endpoints", body)
+    return GcpcRequest("POST", f"{launch.parent}/endpoints", body)
 
 
-def deploy_model(launch: Launch) -> Request:
+def deploy_model(launch: LauncherCall) -> GcpcRequest:
     """Return the request of ModelDeployOp; project and location are in the endpoint's name."""
     body = _without_empty(launch.spec())
     endpoint = _resource_name(body, "endpoint", ENDPOINT_NAME)
-    return Request("POST", f"{endpoint}:deployModel", body)
+    return GcpcRequest("POST", f"{endpoint}:deployModel", body)
 
 
-def get_endpoint(launch: Launch) -> Request:
+def get_endpoint(launch: LauncherCall) -> GcpcRequest:
     """Return the request by which ModelUndeployOp reads its endpoint."""
-    return Request("GET", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
+    return GcpcRequest("GET", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
 
 
-def undeploy_model(launch: Launch, endpoint: Json) -> Request:
+def undeploy_model(launch: LauncherCall, endpoint: Json) -> GcpcRequest:
     """Return the request of ModelUndeployOp; `endpoint` is the response to `get_endpoint`."""
     spec = _without_empty(launch.spec())
     full_name = _resource_name(spec, "model", MODEL_NAME)
@@ -167,28 +167,28 @@ def undeploy_model(launch: Launch, endpoint: Json) -> Request:
             body = {"deployed_model_id": deployed["id"]}
             if "traffic_split" in spec:
                 body["traffic_split"] = spec["traffic_split"]
-            return Request("POST", f"{spec['endpoint']}:undeployModel", body)
+            return GcpcRequest("POST", f"{spec['endpoint']}:undeployModel", body)
     raise GcpcError(f"model {full_name} is not deployed on {spec['endpoint']}")
 
 
-def delete_model(launch: Launch) -> Request:
+def delete_model(launch: LauncherCall) -> GcpcRequest:
     """Return the request of ModelDeleteOp, which deletes every version."""
     name = _resource_name(launch.spec(), "model", MODEL_NAME)
-    return Request("DELETE", name.rsplit("@", 1)[0])
+    return GcpcRequest("DELETE", name.rsplit("@", 1)[0])
 
 
-def get_model(launch: Launch) -> Request:
+def get_model(launch: LauncherCall) -> GcpcRequest:
     """Return the request of ModelGetOp; its model may have a version or an alias behind `@`."""
-    return Request("GET", f"{launch.parent}/models/{launch.model_name}")
+    return GcpcRequest("GET", f"{launch.parent}/models/{launch.model_name}")
 
 
-def delete_endpoint(launch: Launch) -> Request:
+def delete_endpoint(launch: LauncherCall) -> GcpcRequest:
     """Return the request of EndpointDeleteOp."""
-    return Request("DELETE", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
+    return GcpcRequest("DELETE", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
 
 
 # Without UndeployModel, which must read the endpoint first, and those that change nothing.
-BUILDERS: dict[str, Callable[[Launch], Request]] = {
+BUILDERS: dict[str, Callable[[LauncherCall], GcpcRequest]] = {
     **dict.fromkeys(JOBS, create_job),
     "UploadModel": upload_model,
     "CreateEndpoint": create_endpoint,
@@ -199,7 +199,7 @@ BUILDERS: dict[str, Callable[[Launch], Request]] = {
 SUPPORTED = (*BUILDERS, "UndeployModel", "GetModel", "VertexNotificationEmail")
 
 
-class _Parser(argparse.ArgumentParser):
+class _LauncherParser(argparse.ArgumentParser):
     """Parser that raises GcpcError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
@@ -229,7 +229,7 @@ def _snake_cased(value: Any) -> Any:
     return [_snake_cased(item) for item in value] if isinstance(value, list) else value
 
 
-def _unmanaged_container_model(launch: Launch) -> Json:
+def _unmanaged_container_model(launch: LauncherCall) -> Json:
     inputs = json.loads(launch.executor_input).get("inputs", {}).get("artifacts", {})
     artifacts = inputs.get("unmanaged_container_model", {}).get("artifacts")
     if not artifacts:

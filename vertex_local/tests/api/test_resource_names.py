@@ -2,7 +2,7 @@
 
 import pytest
 
-from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.resource_names import ResourcePath
 
 pytestmark = pytest.mark.fast
 
@@ -18,8 +18,8 @@ PARENT = "projects/p/locations/l"
     ],
 )
 def test_name_is_parsed_and_written(name, collection, kind, resource_id):
-    parsed = ResourceName.from_name(name)
-    assert parsed == ResourceName("p", "l", collection, resource_id)
+    parsed = ResourcePath.from_name(name)
+    assert parsed == ResourcePath("p", "l", collection, resource_id)
     assert parsed.name == name
     assert parsed.parent == PARENT
     assert parsed.kind == kind
@@ -29,4 +29,4 @@ def test_name_is_parsed_and_written(name, collection, kind, resource_id):
 @pytest.mark.parametrize("name", ["", "models/5", PARENT, f"{PARENT}/models", "a/p/b/l/models/5"])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="projects/P/locations/L"):
-        ResourceName.from_name(name)
+        ResourcePath.from_name(name)

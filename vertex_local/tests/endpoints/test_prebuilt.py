@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local.endpoints import prebuilt
-from vertex_local.endpoints.prebuilt_server import RequestError, booster, columns_of
+from vertex_local.endpoints.prebuilt_server import RefusedInstanceError, booster, columns_of
 from vertex_local.errors import ApiError
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import FORKED, PRELOAD_KFP, deployment, running_service
@@ -99,7 +99,7 @@ def test_an_xgboost_model_is_served_and_a_pickled_model_is_not_loaded(tmp_path, 
     predict = booster(tmp_path)
     assert predict({"instances": [[1, 2], [3, 4]]}) == {"predictions": [3, 7]}
     for body in ({}, {"instances": [1]}, {"instances": [["text"]]}):
-        with pytest.raises(RequestError):
+        with pytest.raises(RefusedInstanceError):
             predict(body)
 
 
@@ -132,5 +132,5 @@ def test_instances_become_a_column_for_each_input():
     }
     assert columns_of({"instances": [{"b64": ""}]}, {"a"}) == [{"b64": ""}]
     for instances in ([], "text", [{"a": 1}]):
-        with pytest.raises(RequestError):
+        with pytest.raises(RefusedInstanceError):
             columns_of({"instances": instances}, {"a", "b"})

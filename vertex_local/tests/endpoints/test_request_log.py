@@ -11,7 +11,7 @@ from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.endpoints import log_pages, request_log
 from vertex_local.endpoints import resource as endpoints
-from vertex_local.endpoints.request_log import CONFIG, LoggedRequest
+from vertex_local.endpoints.request_log import CONFIG, RequestRecord
 from vertex_local.errors import ApiError
 from vertex_local.tests.support.service import deployment
 from vertex_local.tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ def local(tmp_path):
 
 def logged(number, **fields):
     given = {"request": json.dumps({"instances": [number]}).encode(), **fields}
-    return LoggedRequest(
+    return RequestRecord(
         endpoint=ENDPOINT,
         deployed_model_id="7",
         model_version_id="2",

@@ -13,7 +13,7 @@ from vertex_local.pipelines import journal
 from vertex_local.pipelines.executor import Executor
 from vertex_local.pipelines.record import leaves
 from vertex_local.pipelines.run_state import PipelineRun, Task, TaskError
-from vertex_local.rules.values import Values
+from vertex_local.rules.values import TaskValues
 
 pytestmark = [pytest.mark.fast, pytest.mark.timeout(60)]
 
@@ -57,14 +57,14 @@ class Steps:
     events: list[tuple[str, str, str]] = field(default_factory=list)
     inputs: dict[tuple[str, str], dict] = field(default_factory=dict)
 
-    def execute(self, task, spec, inputs) -> Values:
+    def execute(self, task, spec, inputs) -> TaskValues:
         self.events.append(("start", task.scope, task.leaf.name))
         self.inputs[task.scope, task.leaf.name] = inputs.parameters
         self.work(task)
         self.events.append(("end", task.scope, task.leaf.name))
         if task.leaf.name in self.fails:
             raise TaskError("no")
-        return Values({"out": task.leaf.name})
+        return TaskValues({"out": task.leaf.name})
 
 
 def execute(folder, spec: dict, steps: Steps, *, num_parallel: int = 16, **config):

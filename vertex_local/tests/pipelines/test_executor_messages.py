@@ -6,7 +6,7 @@ import pytest
 from vertex_local.pipelines import tasks
 from vertex_local.pipelines.executor_messages import executor_input, read_outputs
 from vertex_local.pipelines.run_state import TaskError
-from vertex_local.rules.values import Values
+from vertex_local.rules.values import TaskValues
 
 pytestmark = pytest.mark.fast
 
@@ -26,7 +26,7 @@ COMPONENT = {
 
 @pytest.fixture
 def message(tmp_path):
-    return executor_input(COMPONENT, Values(), folder=str(tmp_path))
+    return executor_input(COMPONENT, TaskValues(), folder=str(tmp_path))
 
 
 def write(message, **parameters) -> None:
@@ -37,7 +37,7 @@ def write(message, **parameters) -> None:
 
 def test_inputs_that_a_component_does_not_declare_are_parameters_only():
     made = {"name": "data", "uri": "/d", "type": {}, "metadata": {}}
-    inputs = Values({"pipelinechannel--a": 1}, {"data": [made], "other": [made]})
+    inputs = TaskValues({"pipelinechannel--a": 1}, {"data": [made], "other": [made]})
     message = executor_input(COMPONENT, inputs, folder="/f")
     assert message["inputs"] == {
         "parameterValues": {"pipelinechannel--a": 1},

@@ -3,7 +3,7 @@ import pytest
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines.record import Leaf
 from vertex_local.pipelines.run_state import PipelineRun, TaskError
-from vertex_local.rules.values import Result, Values
+from vertex_local.rules.values import Result, TaskValues
 
 pytestmark = pytest.mark.fast
 
@@ -13,7 +13,7 @@ LEAVES = [
     Leaf("/exit", "exit", "exit", is_exit=True),
     Leaf("inner/exit", "exit", "exit", is_exit=True),
 ]
-MADE = Result(True, Values({"out": 1}))
+MADE = Result(True, TaskValues({"out": 1}))
 NOTHING = Result(False)
 
 
@@ -107,7 +107,7 @@ def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path)
         assert details(tmp_path) == [("step", "RUNNING")]
         assert details(tmp_path, interrupted="gone") == [("step", "FAILED")]
         task.is_cached = True
-        return Values()
+        return TaskValues()
 
     run.run_task("/step", scope="", execute=work)
     assert details(tmp_path) == [("step", "SKIPPED")]
@@ -142,7 +142,7 @@ def test_after_an_interruption_only_exit_tasks_start_and_successes_are_known(mak
 def test_an_interrupted_task_has_failed_and_an_exit_task_runs_again(make_run, tmp_path):
     run = make_run()
     execute(run, "/step")
-    run.run_task("/exit", scope="", execute=lambda task: interrupt(tmp_path) or Values())
+    run.run_task("/exit", scope="", execute=lambda task: interrupt(tmp_path) or TaskValues())
     path = tmp_path / journal.FILE_NAME
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]))  # as it was when the runner ended

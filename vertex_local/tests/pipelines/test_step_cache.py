@@ -10,7 +10,7 @@ from vertex_local.pipelines import step_cache
 from vertex_local.pipelines.record import Leaf
 from vertex_local.pipelines.run_state import Task
 from vertex_local.pipelines.step_cache import StepCache
-from vertex_local.rules.values import Values
+from vertex_local.rules.values import TaskValues
 
 pytestmark = pytest.mark.fast
 
@@ -37,10 +37,10 @@ class Run:
         log_path = folder / "tasks" / "say.log"
         self.task = Task(id=1, leaf=leaf, scope="", unique_name="say", log_path=log_path)
 
-    def get(self, key: str) -> Values | None:
+    def get(self, key: str) -> TaskValues | None:
         return self.cache.get(key, self.task)
 
-    def put(self, key: str, outputs: Values) -> None:
+    def put(self, key: str, outputs: TaskValues) -> None:
         self.cache.put(key, outputs)
 
     def end(self) -> None:
@@ -63,10 +63,10 @@ def runs(tmp_path):
     return start
 
 
-def artifact(kind: str, path: Path) -> Values:
+def artifact(kind: str, path: Path) -> TaskValues:
     """Output of a step: an artifact."""
     made = {"name": kind, "uri": str(path), "type": {"schemaTitle": kind}, "metadata": {}}
-    return Values(artifacts={kind: [made]})
+    return TaskValues(artifacts={kind: [made]})
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_pending_output_without_a_folder_is_not_reused(runs, plan, tmp_path):
 def key_of(run, *, custom="", text="a", **changes):
     """Key of the step `say`."""
     container = {"image": "python", "command": ["say"], "args": [], "env": [], **changes}
-    return run.cache.key("comp-say", container, Values({"text": text}), custom=custom)
+    return run.cache.key("comp-say", container, TaskValues({"text": text}), custom=custom)
 
 
 @pytest.mark.parametrize("custom", ["", "mine"], ids=["inputs", "cache_key"])
@@ -275,10 +275,10 @@ def test_a_damaged_entry_is_dropped(runs, examples, tmp_path, damage):
 
 def test_a_run_that_refreshes_the_cache_replaces_what_others_have_put_there(runs):
     key = key_of(runs())
-    runs(refreshes=True).put(key, Values({"text": "unwanted"}))
+    runs(refreshes=True).put(key, TaskValues({"text": "unwanted"}))
     assert runs().get(key) is None, "no run has cached the step"
-    runs().put(key, Values({"text": "old"}))
+    runs().put(key, TaskValues({"text": "old"}))
     refreshing = runs(refreshes=True)
     assert refreshing.get(key) is None
-    refreshing.put(key, Values({"text": "new"}))
-    assert runs().get(key) == Values({"text": "new"})
+    refreshing.put(key, TaskValues({"text": "new"}))
+    assert runs().get(key) == TaskValues({"text": "new"})

@@ -18,7 +18,7 @@ from trainer.workloads.declarations.written import (
     NEGATIVE,
     NO_BREAK_SPACES,
     SPELLINGS,
-    Limits,
+    NumberLimits,
     Written,
     plain_text,
 )
@@ -76,7 +76,7 @@ def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def check_limits(
-    column: pa.Array, name: str, limits: Limits, bad: BadRows, *, rows: Rows | None = None
+    column: pa.Array, name: str, limits: NumberLimits, bad: BadRows, *, rows: Rows | None = None
 ) -> None:
     """Add rows with a value outside the limits, or that is not finite in float32, to `bad`.
 

@@ -25,7 +25,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.runs import find_run
-from pipelines.projects.starter.folder import Start, write_folder
+from pipelines.projects.starter.folder import NewFolder, write_folder
 from pipelines.projects.starter.tables import start_table
 from tests.support.data.ordinary_tables import (
     AMOUNT,
@@ -110,7 +110,7 @@ def test_what_new_writes_is_read_alike_by_check_run_and_requests(columns, label,
         check_requests(workload, columns, table, examples[0])
 
 
-def started(path: str, table: Table) -> Start | None:
+def started(path: str, table: Table) -> NewFolder | None:
     """Return the content of a folder for a table; None if it is refused by a column's name."""
     try:
         return start_table([path], LABEL)
@@ -120,7 +120,7 @@ def started(path: str, table: Table) -> Start | None:
         raise
 
 
-def check_columns(workload: Workload, start: Start, columns: list[Column]) -> None:
+def check_columns(workload: Workload, start: NewFolder, columns: list[Column]) -> None:
     """Check that each column is a feature, or left out with a note."""
     features = by_column(workload, columns)
     for column in columns:

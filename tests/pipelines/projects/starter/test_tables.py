@@ -18,7 +18,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.table_schema import schema_of
 from pipelines.projects.starter.__main__ import main
-from pipelines.projects.starter.folder import Start, write_folder
+from pipelines.projects.starter.folder import NewFolder, write_folder
 from pipelines.projects.starter.reading import read_columns
 from pipelines.projects.starter.tables import start_table
 from trainer.workloads import (
@@ -72,7 +72,7 @@ def write_csv(path: Path, columns, *, delimiter: str = ",", encoding: str = "utf
 def begin(tmp_path):
     """Return what `new` makes of a table's columns."""
 
-    def do(columns, label: str, *, delimiter: str = ",", **how: str) -> Start:
+    def do(columns, label: str, *, delimiter: str = ",", **how: str) -> NewFolder:
         path = write_csv(tmp_path / "a.csv", columns, delimiter=delimiter)
         return start_table([str(path)], label, **how)
 
@@ -83,7 +83,7 @@ def begin(tmp_path):
 def written(tmp_path):
     """Write a folder; return its workload, which parses the examples of requests."""
 
-    def do(start: Start) -> Table:
+    def do(start: NewFolder) -> Table:
         folder = Path(tempfile.mkdtemp(dir=tmp_path), "own")
         write_folder(folder, start)
         workload = load_workload(str(folder))
@@ -94,7 +94,7 @@ def written(tmp_path):
     return do
 
 
-def declared(start: Start) -> str:
+def declared(start: NewFolder) -> str:
     """Return the features of a workload's source."""
     kinds = "Category|Number|Text|Timestamp"
     return ", ".join(re.findall(rf"^        ((?:{kinds})\(.*?\)),(?:  #|$)", start.workload, re.M))

@@ -18,7 +18,7 @@ from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.removal import files as removal_files
 from pipelines.runs.removal.cache import read_entry
 from pipelines.runs.removal.files import RunFiles
-from pipelines.runs.removal.prune import GIGABYTE, Decision, OldRun, decide, prune
+from pipelines.runs.removal.prune import GIGABYTE, OldRun, Removal, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until
 
@@ -114,7 +114,7 @@ class FailingFiles:
 )
 def test_a_run_that_cannot_be_removed_does_not_keep_the_others(error):
     runs = [OldRun(name=name, state="FAILED", created=0.0, ended=1.0) for name in ("b", "a")]
-    decisions = [Decision(run=run, reason="", num_bytes=1) for run in runs]
+    decisions = [Removal(run=run, reason="", num_bytes=1) for run in runs]
     files = FailingFiles({"b": error})
 
     failed, removed = prune(files, decisions)

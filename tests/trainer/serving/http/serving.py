@@ -12,7 +12,7 @@ from trainer.errors import InstanceError
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.batching import Batcher
 from trainer.serving.http.bodies import predict_requests
-from trainer.serving.http.limits import Limits, ServerConfig
+from trainer.serving.http.limits import ServerConfig, ServerLimits
 from trainer.serving.http.server import Server
 
 TIMEOUT_SECONDS = 30
@@ -77,7 +77,7 @@ def post(body: bytes, *headers: str, path: str = "/predict") -> bytes:
 
 
 @contextlib.contextmanager
-def running(limits: Limits, predictor: Any = None) -> Iterator[Running]:
+def running(limits: ServerLimits, predictor: Any = None) -> Iterator[Running]:
     """Serve at a free port, within the block."""
     listener = socket.create_server(("127.0.0.1", 0))
     found = Running(listener.getsockname()[1])

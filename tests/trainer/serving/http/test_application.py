@@ -9,14 +9,14 @@ import pytest
 
 from trainer.serving.http.application import PredictionApp
 from trainer.serving.http.bodies import parse_instances
-from trainer.serving.http.limits import Limits, ServerConfig
+from trainer.serving.http.limits import ServerConfig, ServerLimits
 from trainer.serving.http.messages import Request, RequestError
 
 pytestmark = pytest.mark.fast
 
 
 def make_app(**settings):
-    return PredictionApp(ServerConfig(storage_uri="/model", **settings), Limits())
+    return PredictionApp(ServerConfig(storage_uri="/model", **settings), ServerLimits())
 
 
 @pytest.fixture

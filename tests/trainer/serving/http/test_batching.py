@@ -7,8 +7,8 @@ import time
 import pytest
 
 from trainer.serving.http import batching
-from trainer.serving.http.batching import Batcher, Job
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.batching import Batcher, PredictionJob
+from trainer.serving.http.limits import ServerLimits
 from trainer.serving.http.messages import Request, RequestError
 
 pytestmark = pytest.mark.fast
@@ -40,7 +40,7 @@ class Jobs:
 
     def submit(self, content, *, signature="a", size=1, num_bytes=1):
         request = Request(method="POST", path="/", headers={})
-        job = Job(
+        job = PredictionJob(
             request=request,
             signature=signature,
             content=content,
@@ -65,7 +65,7 @@ def run():
     def do(test, **limits):
         async def main():
             model = Model()
-            await test(model, Jobs(Batcher(model, limits=Limits(**limits))))
+            await test(model, Jobs(Batcher(model, limits=ServerLimits(**limits))))
 
         asyncio.run(main())
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Held, post, read_all, running
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
@@ -21,7 +21,7 @@ def ask(connection, data=LIVE):
 
 
 def test_beyond_the_limit_the_connection_that_was_idle_for_longest_is_closed():
-    with running(Limits(connections=2)) as server, ExitStack() as stack:
+    with running(ServerLimits(connections=2)) as server, ExitStack() as stack:
         first = stack.enter_context(server.connect())
         second = stack.enter_context(server.connect())
         for connection in (first, second, first):
@@ -33,7 +33,7 @@ def test_beyond_the_limit_the_connection_that_was_idle_for_longest_is_closed():
 
 
 def test_many_connections_at_once_replace_as_many():
-    with running(Limits(connections=3)) as server, ExitStack() as stack:
+    with running(ServerLimits(connections=3)) as server, ExitStack() as stack:
         found = [stack.enter_context(server.connect()) for _ in range(9)]
         for connection in found[-3:]:
             assert ask(connection).startswith(b"HTTP/1.1 200 ")
@@ -43,7 +43,7 @@ def test_many_connections_at_once_replace_as_many():
 
 def test_beyond_the_limit_of_busy_connections_503_says_when_to_try_again():
     predictor = Held()
-    with running(Limits(connections=2), predictor) as server, ExitStack() as stack:
+    with running(ServerLimits(connections=2), predictor) as server, ExitStack() as stack:
         busy = [stack.enter_context(server.connect()) for _ in range(2)]
         for connection in busy:
             connection.sendall(ONE)
@@ -57,7 +57,7 @@ def test_beyond_the_limit_of_busy_connections_503_says_when_to_try_again():
 
 
 def test_only_the_head_that_is_being_read_counts_for_its_limit():
-    with running(Limits(head_bytes=100)) as server, server.connect() as connection:
+    with running(ServerLimits(head_bytes=100)) as server, server.connect() as connection:
         ask(connection)
         [served] = server.server.connections
         before = served.last_active
@@ -71,7 +71,7 @@ def test_only_the_head_that_is_being_read_counts_for_its_limit():
 
 def test_a_client_that_waits_for_permission_to_send_the_body_gets_it():
     head, _, body = post(b'{"instances": [1]}', "Expect: 100-continue").partition(b"\r\n\r\n")
-    with running(Limits()) as server, server.connect() as connection:
+    with running(ServerLimits()) as server, server.connect() as connection:
         assert ask(connection, head + b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert ask(connection, body).startswith(b"HTTP/1.1 200 ")
         huge = b"POST / HTTP/1.1\r\nContent-Length: 9999999\r\nExpect: 100-continue\r\n\r\n"
@@ -89,7 +89,7 @@ def test_a_too_large_body_is_413_and_only_a_far_too_large_one_ends_the_connectio
     if form == "chunked":
         head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         request = head + b"%x\r\n%s\r\n0\r\n\r\n" % (size, b"x" * size)
-    limits = Limits(body_bytes=1_000, read_bytes=10_000)
+    limits = ServerLimits(body_bytes=1_000, read_bytes=10_000)
     with running(limits) as server:
         received = server.send(request + LIVE)
         assert server.send(LIVE).startswith(b"HTTP/1.1 200 ")
@@ -104,20 +104,20 @@ def test_a_too_large_body_is_413_and_only_a_far_too_large_one_ends_the_connectio
     [b"GET /livez HTTP/1.0\r\nHost: localhost\r\n\r\n", LIVE[:-2] + b"Connection: close\r\n\r\n"],
 )
 def test_a_connection_is_closed_if_the_client_wishes(request_):
-    with running(Limits()) as server, server.connect() as connection:
+    with running(ServerLimits()) as server, server.connect() as connection:
         connection.sendall(request_)
         assert b"\r\nConnection: close\r\n" in read_all(connection)
 
 
 def test_head_has_the_length_but_no_body():
-    with running(Limits()) as server:
+    with running(ServerLimits()) as server:
         received = server.send(LIVE.replace(b"GET", b"HEAD"))
     assert b"\r\nContent-Length: 18\r\n" in received
     assert received.endswith(b"\r\n\r\n")
 
 
 def test_a_client_that_does_not_read_is_ended_and_others_continue():
-    limits = Limits(write_seconds=0.5)
+    limits = ServerLimits(write_seconds=0.5)
     large = post(b'{"instances": [' + b",".join([b"1"] * 500_000) + b"]}")
     with running(limits) as server, server.connect() as connection:
         connection.settimeout(0.05)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, post, read_all, running
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 
 pytestmark = pytest.mark.fast
 
@@ -42,7 +42,7 @@ STRANGE = [
 
 @pytest.fixture(scope="module")
 def server():
-    limits = Limits(read_seconds=1.0, idle_seconds=1.0, linger_seconds=1.0, connections=100)
+    limits = ServerLimits(read_seconds=1.0, idle_seconds=1.0, linger_seconds=1.0, connections=100)
     with running(limits) as found:
         yield found
         assert found.errors == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.trainer.serving.http.serving import Held, post, read_all, running
 from trainer.serving.http import batching
-from trainer.serving.http.limits import Limits
+from trainer.serving.http.limits import ServerLimits
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
@@ -41,14 +41,14 @@ def closing(data):
 
 def test_requests_are_answered_in_order_and_share_a_batch():
     model = Held(is_held=False)
-    with running(Limits(), model) as server:
+    with running(ServerLimits(), model) as server:
         received = server.send(predict(1) + predict(2) + LIVE + predict(3, 4) + LIVE)
     assert responses(received) == [(200, 1), (200, 2), (200, "alive"), (200, 3), (200, "alive")]
     assert model.calls == [[1, 2, 3, 4]]
 
 
 def test_bad_requests_in_the_middle_fail_in_their_places():
-    with running(Limits(body_bytes=30)) as server:
+    with running(ServerLimits(body_bytes=30)) as server:
         received = server.send(
             predict(1) + predict("x") + post(b"[") + predict(*range(30)) + predict(2)
         )
@@ -58,7 +58,7 @@ def test_bad_requests_in_the_middle_fail_in_their_places():
 
 def test_a_last_request_in_the_middle_ends_the_connection():
     model = Held(is_held=False)
-    with running(Limits(), model) as server, server.connect() as connection:
+    with running(ServerLimits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1) + predict(2, headers=["Connection: close"]) + predict(3))
         received = read_all(connection)
     assert responses(received) == [(200, 1), (200, 2)]
@@ -68,7 +68,7 @@ def test_a_last_request_in_the_middle_ends_the_connection():
 
 def test_what_is_not_http_is_refused_after_the_responses_before_it():
     model = Held()
-    with running(Limits(), model) as server, server.connect() as connection:
+    with running(ServerLimits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + b"nonsense\r\n\r\n" + predict(3))
@@ -83,7 +83,7 @@ def test_what_is_not_http_is_refused_after_the_responses_before_it():
 @pytest.mark.parametrize("cut", [3, 40, -4], ids=["request line", "head", "body"])
 def test_half_a_request_holds_nothing_up(cut):
     last = predict(3)
-    with running(Limits()) as server, server.connect() as connection:
+    with running(ServerLimits()) as server, server.connect() as connection:
         connection.sendall(predict(1) + predict(2) + last[:cut])
         received = b""
         while len(responses(received)) < 2:
@@ -94,7 +94,7 @@ def test_half_a_request_holds_nothing_up(cut):
 
 
 def test_half_a_request_must_be_completed_in_time():
-    with running(Limits(read_seconds=0.2)) as server, server.connect() as connection:
+    with running(ServerLimits(read_seconds=0.2)) as server, server.connect() as connection:
         connection.sendall(predict(1) + predict(2)[:-4])
         received = read_all(connection)
     assert [status for status, _ in responses(received)] == [200, 408]
@@ -103,12 +103,12 @@ def test_half_a_request_must_be_completed_in_time():
 def test_requests_that_waited_too_long_get_504_in_their_places(monkeypatch):
     now, model = [0.0], Held()
     monkeypatch.setattr(batching, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with running(Limits(), model) as server, server.connect() as connection:
+    with running(ServerLimits(), model) as server, server.connect() as connection:
         connection.sendall(predict(1))
         wait_until(lambda: model.calls)
         connection.sendall(predict(2) + LIVE + predict(3))
         wait_until(lambda: server.server.app.batcher.num_queued == 2)
-        now[0] += Limits().queued_seconds + 1
+        now[0] += ServerLimits().queued_seconds + 1
         model.proceed.set()
         received = b""
         while len(responses(received)) < 4:
@@ -117,7 +117,7 @@ def test_requests_that_waited_too_long_get_504_in_their_places(monkeypatch):
 
 
 def test_a_response_does_not_wait_for_the_acknowledgement_of_the_one_before():
-    with running(Limits()) as server, server.connect() as connection:
+    with running(ServerLimits()) as server, server.connect() as connection:
         wait_until(lambda: server.server.connections)
         (one,) = server.server.connections
         accepted = one.transport.get_extra_info("socket")
@@ -127,7 +127,10 @@ def test_a_response_does_not_wait_for_the_acknowledgement_of_the_one_before():
 
 def test_more_requests_than_the_limit_wait_for_those_before_them():
     model = Held()
-    with running(Limits(pipelined_requests=2), model) as server, server.connect() as connection:
+    with (
+        running(ServerLimits(pipelined_requests=2), model) as server,
+        server.connect() as connection,
+    ):
         connection.sendall(b"".join(map(predict, range(1, 8))))
         wait_until(lambda: model.calls)
         (one,) = server.server.connections
@@ -142,7 +145,7 @@ def test_a_client_that_reads_nothing_is_no_longer_read_and_loses_nothing():
     count, text = 100, "x" * 300_000
     large = predict(text)
     texts = SimpleNamespace(predict=lambda instances, signature="": instances)
-    with running(Limits(), texts) as server, server.connect() as connection:
+    with running(ServerLimits(), texts) as server, server.connect() as connection:
         sender = threading.Thread(target=connection.sendall, args=(large * count,))
         sender.start()
         wait_until(lambda: server.server.connections)
@@ -160,7 +163,7 @@ def test_a_client_that_reads_nothing_is_no_longer_read_and_loses_nothing():
 
 def test_a_client_that_leaves_cancels_its_requests():
     model = Held()
-    with running(Limits(), model) as server:
+    with running(ServerLimits(), model) as server:
         with server.connect() as connection:
             connection.sendall(predict(1))
             wait_until(lambda: model.calls)
@@ -176,7 +179,7 @@ def test_a_client_that_leaves_cancels_its_requests():
 
 def test_a_server_that_stops_completes_all_requests_of_a_connection():
     model = Held()
-    limits = Limits(pipelined_requests=2)
+    limits = ServerLimits(pipelined_requests=2)
     with running(limits, model) as server:
         connection = server.connect()
         connection.sendall(b"".join(map(predict, range(1, 6))))

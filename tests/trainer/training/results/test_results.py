@@ -11,7 +11,7 @@ import pytest
 from tests.trainer.support.jobs import CPU, new_job, read_lines
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError
-from trainer.metrics.decision import Decision
+from trainer.metrics.decision import DecisionRule
 from trainer.training.assembly import assemble
 from trainer.training.checkpoint import list_checkpoints
 from trainer.training.model.flat_model import build_served_model
@@ -34,7 +34,7 @@ class SlowEvaluation:
         return self._metrics
 
     def decide(self, weights, state):
-        return Decision()
+        return DecisionRule()
 
 
 class BadEvaluation:

@@ -6,7 +6,7 @@ from vertex_local.pipelines.gcpc.requests import (
     BUILDERS,
     SUPPORTED,
     GcpcError,
-    Request,
+    GcpcRequest,
     is_launch,
     parse_launch,
     undeploy_model,
@@ -39,7 +39,7 @@ def command(operation: str, payload: object, **options: str) -> list[str]:
     return ["python3", "-u", "-m", module, *flat]
 
 
-def request_of(operation: str, payload: object, **options: str) -> Request:
+def request_of(operation: str, payload: object, **options: str) -> GcpcRequest:
     return BUILDERS[operation](parse_launch(command(operation, payload, **options)))
 
 
@@ -62,7 +62,7 @@ def test_custom_job(strategy, has_wait):
         "job_spec": {"worker_pool_specs": [POOL], "scheduling": kept},
         "labels": {"run": "r1", "own": "job"},
     }
-    assert request_of("CustomJob", payload) == Request("POST", f"{PARENT}/customJobs", body)
+    assert request_of("CustomJob", payload) == GcpcRequest("POST", f"{PARENT}/customJobs", body)
 
 
 def test_upload_model_takes_the_container_from_the_artifact():
@@ -89,7 +89,7 @@ def test_upload_model_takes_the_container_from_the_artifact():
         "artifact_uri": "/m",
     }
     body = {"model": model, "parent_model": MODEL}
-    assert request == Request("POST", f"{PARENT}/models:upload", body)
+    assert request == GcpcRequest("POST", f"{PARENT}/models:upload", body)
 
 
 @pytest.mark.parametrize(("version", "deployed_id"), [("@2", "22"), ("@1", "11"), ("", "11")])
@@ -103,7 +103,7 @@ def test_undeploy_model_finds_the_deployed_version(version, deployed_id):
     launch = parse_launch(command("UndeployModel", payload))
     request = undeploy_model(launch, {"deployedModels": deployed})
     body = {"deployed_model_id": deployed_id, "traffic_split": {"5": "100"}}
-    assert request == Request("POST", f"{ENDPOINT}:undeployModel", body)
+    assert request == GcpcRequest("POST", f"{ENDPOINT}:undeployModel", body)
     with pytest.raises(GcpcError, match="is not deployed on"):
         undeploy_model(launch, {})
 
