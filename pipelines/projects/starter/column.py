@@ -49,7 +49,7 @@ class Reading:
 
 
 @dataclass(eq=False)
-class FileColumn:
+class TableColumn:
     """A column: first its texts, then their reading, then the guess of its role.
 
     Attributes:

@@ -25,9 +25,9 @@ from pipelines.projects.starter.column import (
     MISSING,
     MISSING_NUMBERS,
     MOST_ODD,
-    FileColumn,
     Form,
     Reading,
+    TableColumn,
 )
 from pipelines.projects.starter.typed_columns import NUMBER
 from trainer.workloads.declarations.features import Timestamp
@@ -76,7 +76,7 @@ LIKE_TIME = (
 
 
 def read_forms(
-    columns: Sequence[FileColumn], told: Mapping[str, str], separators: set[str]
+    columns: Sequence[TableColumn], told: Mapping[str, str], separators: set[str]
 ) -> None:
     """Set the reading of each column.
 
@@ -110,7 +110,7 @@ def read_forms(
         raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
 
 
-def _read(column: FileColumn, told: str) -> None:
+def _read(column: TableColumn, told: str) -> None:
     """Set the forms that read all values."""
     tried = [*column.counts][:MAX_TRIED]
     has_digits = told != TEXT and any(re.search(r"\d", text) for text in tried)
@@ -125,14 +125,14 @@ def _read(column: FileColumn, told: str) -> None:
         column.unread = like_times[0]
 
 
-def _point_of(column: FileColumn) -> str:
+def _point_of(column: TableColumn) -> str:
     """Return the decimal sign of numbers that have one, and a single form; "" of others."""
     form = column.written if len(column.readings) == 1 else None
     sign = DIGITS[form.written][0] if form else ""
     return sign if sign and pc.any(pc.match_substring(column.values, sign)).as_py() else ""
 
 
-def _decide(column: FileColumn, told: str, point: str, *, is_sure: bool) -> None:
+def _decide(column: TableColumn, told: str, point: str, *, is_sure: bool) -> None:
     """Keep the reading that is told, or that of numbers which the file and total evidence allow.
 
     Evidence is: all texts with a sign have groups of three digits, all others are below 1,000.
@@ -158,7 +158,7 @@ def _decide(column: FileColumn, told: str, point: str, *, is_sure: bool) -> None
         column.readings = {chosen[0]: readings[chosen[0]]}
 
 
-def _doubt_of(column: FileColumn) -> str:
+def _doubt_of(column: TableColumn) -> str:
     """Return a text that a column's readings differ about, and each with its option, or ""."""
     texts, readings = _texts(column), column.readings
     if len(readings) == 1 or len(texts) == 1:  # which tells nothing in any form
@@ -173,13 +173,13 @@ def _doubt_of(column: FileColumn) -> str:
     return f"{column.name}: {texts[at].as_py()!r} is {' or '.join(shown)}"
 
 
-def _texts(column: FileColumn) -> pa.Array:
+def _texts(column: TableColumn) -> pa.Array:
     odd = {*column.reading.markers, *column.reading.mistakes}
     return pa.array([text for text in column.counts if text not in odd], pa.string())
 
 
 def _readings(
-    column: FileColumn, forms: Mapping[str, Form], distinct: pa.Array
+    column: TableColumn, forms: Mapping[str, Form], distinct: pa.Array
 ) -> dict[str, Reading]:
     """Return the readings with the fewest mistakes in different forms, by their options."""
     found: dict[str, Reading] = {}
@@ -213,7 +213,7 @@ def seconds_in(texts: pa.Array, form: Timestamp) -> pa.Array:
 
 
 def _reading(
-    column: FileColumn, form: Form, distinct: pa.Array, values: pa.Array
+    column: TableColumn, form: Form, distinct: pa.Array, values: pa.Array
 ) -> Reading | None:
     """Return the reading of texts in a form; None if it is not theirs.
 

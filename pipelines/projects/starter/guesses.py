@@ -15,7 +15,7 @@ from pipelines.projects.starter.column import (
     IGNORED,
     KEY,
     MAX_VOCABULARY,
-    FileColumn,
+    TableColumn,
     rows_text,
 )
 from pipelines.projects.starter.forms import TOO_LARGE, seconds_in
@@ -68,7 +68,7 @@ MOST_UNITS = 5  # of a column
 WORDS = 3  # mean number of words from which a column is a text
 
 
-def guess_roles(columns: Sequence[FileColumn], num_rows: int, *, has_key: bool = False) -> None:
+def guess_roles(columns: Sequence[TableColumn], num_rows: int, *, has_key: bool = False) -> None:
     """Guess what columns are; one decides about the split, a key or a group.
 
     With `has_key` none of them does.
@@ -86,7 +86,7 @@ def guess_roles(columns: Sequence[FileColumn], num_rows: int, *, has_key: bool =
                 column.role, column.is_said = FEATURE, True
 
 
-def leaks_of(features: Sequence[FileColumn], label: FileColumn) -> dict[FileColumn, str]:
+def leaks_of(features: Sequence[TableColumn], label: TableColumn) -> dict[TableColumn, str]:
     """Return a warning for each feature that tells the label, alone or with others."""
     has_classes = label.kind in ("Binary", "Classes")
     both = {}
@@ -104,7 +104,7 @@ def leaks_of(features: Sequence[FileColumn], label: FileColumn) -> dict[FileColu
     }
 
 
-def _guess_role(column: FileColumn, num_rows: int) -> None:
+def _guess_role(column: TableColumn, num_rows: int) -> None:
     """Guess what a column of a table is."""
     form = normal_form(WORD_START.sub("_", column.name))
     if reason := _useless(column, form, num_rows):
@@ -124,7 +124,7 @@ def _guess_role(column: FileColumn, num_rows: int) -> None:
         column.seen += f"; perhaps missing: {', '.join(map(repr, column.perhaps_missing))}"
 
 
-def _useless(column: FileColumn, form: str, num_rows: int) -> str:
+def _useless(column: TableColumn, form: str, num_rows: int) -> str:
     """Return why a column cannot be a feature, or ""."""
     facts, num_present = column.facts, len(column.present)
     large = [text for text, why in column.reading.mistakes.items() if why == TOO_LARGE]
@@ -150,7 +150,7 @@ def _useless(column: FileColumn, form: str, num_rows: int) -> str:
     return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
-def _is_identifier(column: FileColumn, form: str, num_rows: int) -> bool:
+def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     """Return whether a column tells rows, or groups of rows, apart; then it is guessed."""
     is_unique = column.num_unique == num_rows
     # Those with a currency or unit are amounts.
@@ -176,7 +176,7 @@ def _is_identifier(column: FileColumn, form: str, num_rows: int) -> bool:
     return True
 
 
-def _is_time(column: FileColumn, form: str) -> bool:
+def _is_time(column: TableColumn, form: str) -> bool:
     """Return whether a column has times; of days it has the parts of days, or the year."""
     if column.facts.kind == TIME:
         first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
@@ -198,7 +198,7 @@ def _is_time(column: FileColumn, form: str) -> bool:
     return True
 
 
-def _whole_time(column: FileColumn) -> Timestamp | None:
+def _whole_time(column: TableColumn) -> Timestamp | None:
     """Return the format of whole numbers that may be times, by their size."""
     for known, (least, most) in WHOLE_TIMES.items() if column.is_whole else ():
         if least <= column.summary["min"] and column.summary["max"] <= most:
@@ -207,7 +207,7 @@ def _whole_time(column: FileColumn) -> Timestamp | None:
     return None
 
 
-def _is_number(column: FileColumn, form: str) -> bool:
+def _is_number(column: TableColumn, form: str) -> bool:
     """Return whether a column has numbers; it may be a category of codes then."""
     if not column.written:
         return False
@@ -235,7 +235,7 @@ def _is_number(column: FileColumn, form: str) -> bool:
     return True
 
 
-def _perhaps_dates(column: FileColumn) -> str:
+def _perhaps_dates(column: TableColumn) -> str:
     """Return that all values are dates in digits, with the option that reads them so, or ""."""
     texts = column.present.unique()
     sizes = pc.utf8_length(texts).unique().to_pylist()
@@ -248,7 +248,7 @@ def _perhaps_dates(column: FileColumn) -> str:
     return ""
 
 
-def _guess_words(column: FileColumn, num_rows: int) -> None:
+def _guess_words(column: TableColumn, num_rows: int) -> None:
     """Guess a list, a code, a text, an identifier or a category."""
     texts, unique = column.present, column.num_unique
     example = repr(texts[0].as_py())
@@ -278,7 +278,7 @@ def _guess_words(column: FileColumn, num_rows: int) -> None:
         _guess_category(column, seen, is_said=is_rare or bool(units))
 
 
-def _units(column: FileColumn) -> list[str]:
+def _units(column: TableColumn) -> list[str]:
     """Return the few units that nearly all values have behind a number, [] of none or of codes."""
     units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
     few = sorted(units.unique().to_pylist())
@@ -286,7 +286,7 @@ def _units(column: FileColumn) -> list[str]:
     return few if is_few and len(units) > LARGE_SHARE * len(column.present) else []
 
 
-def _guess_category(column: FileColumn, seen: str, *, is_said: bool) -> None:
+def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:
     """Guess a category, of many values hashed to about twice as many buckets."""
     size = 1_000
     while size < column.num_unique:
@@ -296,7 +296,7 @@ def _guess_category(column: FileColumn, seen: str, *, is_said: bool) -> None:
     column.guess(FEATURE, "Category", arguments, seen=seen, is_said=is_said)
 
 
-def _shares(column: FileColumn) -> str:
+def _shares(column: TableColumn) -> str:
     total = len(column.present)
     shown = [f"{value} {column.counts[value] / total:.0%}" for value in column.ranked[:3]]
     more = f", … ({column.num_unique:,} values)" if column.num_unique > len(shown) else ""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
 from components.prepare_examples.tables.values.written import NUMBER_PATTERN
-from pipelines.projects.starter.column import LABEL, MOST_ODD, FileColumn, rows_text
+from pipelines.projects.starter.column import LABEL, MOST_ODD, TableColumn, rows_text
 from pipelines.projects.starter.reading import Contents
 from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
@@ -30,7 +30,9 @@ NO_COLUMN = (
 )
 
 
-def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> FileColumn:
+def guess_label(
+    contents: Contents, name: str, *, kind: str = "", positive: str = ""
+) -> TableColumn:
     """Return the column of the label with its guess.
 
     `kind` and the positive class of two are guessed if they are "".
@@ -74,7 +76,7 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
     return column
 
 
-def _kind(column: FileColumn) -> str:
+def _kind(column: TableColumn) -> str:
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY
     if column.written is not None:
@@ -91,7 +93,7 @@ def _kind(column: FileColumn) -> str:
     return CLASSES
 
 
-def _without_mistakes(column: FileColumn) -> FileColumn:
+def _without_mistakes(column: TableColumn) -> TableColumn:
     """Return a column of two values without others that occur once."""
     values = [value for value in column.ranked if column.counts[value] > 1]
     once = column.ranked[len(values) :]
@@ -102,12 +104,12 @@ def _without_mistakes(column: FileColumn) -> FileColumn:
     return replace(column, readings={"": reading})
 
 
-def values_of(column: FileColumn, texts: Sequence[str]) -> tuple[str | int, ...]:
+def values_of(column: TableColumn, texts: Sequence[str]) -> tuple[str | int, ...]:
     """Return values of a label: whole numbers, or texts."""
     return tuple(int(float(text)) if column.has_whole_texts else text for text in texts)
 
 
-def _guess_binary(column: FileColumn, positive: str) -> None:
+def _guess_binary(column: TableColumn, positive: str) -> None:
     values = column.ranked
     if positive and positive not in values:
         raise DataError(f"--positive {positive}: {column.name} has {', '.join(values[:10])}")
@@ -132,7 +134,7 @@ def _guess_binary(column: FileColumn, positive: str) -> None:
     )
 
 
-def _guess_classes(column: FileColumn) -> None:
+def _guess_classes(column: TableColumn) -> None:
     is_whole, most = column.has_whole_texts, column.ranked[0]
     values = sorted(column.ranked, key=float if is_whole else None)
     is_listed = len(values) <= MOST_CLASSES or column.counts[column.ranked[-1]] < RARE
@@ -144,7 +146,7 @@ def _guess_classes(column: FileColumn) -> None:
     column.guess(LABEL, CLASSES, arguments, seen=seen, is_said=is_said)
 
 
-def _guess_several(column: FileColumn) -> None:
+def _guess_several(column: TableColumn) -> None:
     texts = "\n".join(column.present.to_pylist())
     separator = max((LIST_SEPARATOR, ";", ","), key=texts.count)
     num_labels = len({*map(str.strip, texts.replace(separator, "\n").split("\n"))})
@@ -152,7 +154,7 @@ def _guess_several(column: FileColumn) -> None:
     column.guess(LABEL, MULTILABEL, {"separator": separator}, seen=seen)
 
 
-def _guess_number(column: FileColumn) -> None:
+def _guess_number(column: TableColumn) -> None:
     if not column.written:
         raise DataError(
             f"--label {column.name}: {column.ranked[0]!r} is not a number, as a regression"

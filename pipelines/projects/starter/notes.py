@@ -13,7 +13,7 @@ from pipelines.projects.starter.column import (
     GROUP,
     IGNORED,
     KEY,
-    FileColumn,
+    TableColumn,
     rows_text,
 )
 from pipelines.projects.starter.reading import Contents
@@ -24,7 +24,7 @@ MOST_SHOWN = 8  # columns with the same note
 MOST_MISTAKES = 3  # of a column
 
 
-def notes_of(contents: Contents, columns: Sequence[FileColumn]) -> Iterator[str]:
+def notes_of(contents: Contents, columns: Sequence[TableColumn]) -> Iterator[str]:
     """Yield the notes on the columns of a table and on its rows."""
     yield from shared((column, note) for column in columns for note in _on(contents, column))
     for row, names in _totals(columns).items():
@@ -37,7 +37,7 @@ def notes_of(contents: Contents, columns: Sequence[FileColumn]) -> Iterator[str]
         yield f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}"
 
 
-def _totals(columns: Iterable[FileColumn]) -> dict[int, list[str]]:
+def _totals(columns: Iterable[TableColumn]) -> dict[int, list[str]]:
     """Return the columns of which a row has the sum of all other rows, by the row."""
     totals: dict[int, list[str]] = {}
     for column in columns:
@@ -49,7 +49,7 @@ def _totals(columns: Iterable[FileColumn]) -> dict[int, list[str]]:
     return totals
 
 
-def shared(notes: Iterable[tuple[FileColumn, str]]) -> Iterator[str]:
+def shared(notes: Iterable[tuple[TableColumn, str]]) -> Iterator[str]:
     """Yield notes on columns, one for all those whose notes differ only by their names."""
     by_text: dict[str, tuple[str, list[str]]] = {}
     for column, note in notes:
@@ -60,7 +60,7 @@ def shared(notes: Iterable[tuple[FileColumn, str]]) -> Iterator[str]:
         yield f"{first_of(names, MOST_SHOWN)}: {note}"
 
 
-def _on(contents: Contents, column: FileColumn) -> Iterator[str]:
+def _on(contents: Contents, column: TableColumn) -> Iterator[str]:
     keep = column.declaration if column.kind else call("Category", column.declared)
     if column.role == KEY:
         change = f"; to make it one, declare it, as {keep}, and remove key" * bool(column.kind)
@@ -84,7 +84,7 @@ def _on(contents: Contents, column: FileColumn) -> Iterator[str]:
         )
 
 
-def _on_values(contents: Contents, column: FileColumn) -> Iterator[str]:
+def _on_values(contents: Contents, column: TableColumn) -> Iterator[str]:
     form = column.written
     if form and {"written", "signs"} & column.as_read.keys():
         texts = [

@@ -11,7 +11,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.pictures import Pictures, find_table_files
 from pipelines.projects.literals import quoted
-from pipelines.projects.starter.column import FEATURE, KEY, FileColumn, rows_text
+from pipelines.projects.starter.column import FEATURE, KEY, TableColumn, rows_text
 from trainer import Json
 from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.encoding.image_files import (
@@ -45,8 +45,8 @@ class PictureColumn:
         notes: the guess, and what is left out.
     """
 
-    column: FileColumn
-    key: FileColumn
+    column: TableColumn
+    key: TableColumn
     files: Mapping[str, str]
     form: Decoding
     notes: Sequence[str]
@@ -62,7 +62,7 @@ class PictureColumn:
 
 
 def find_picture_column(
-    columns: Sequence[FileColumn], folder: str, tables: Sequence[str]
+    columns: Sequence[TableColumn], folder: str, tables: Sequence[str]
 ) -> PictureColumn:
     """Return the column whose values are names of pictures in a folder, but for a few.
 
@@ -71,7 +71,7 @@ def find_picture_column(
     """
     pictures = find_table_files([*tables, folder], has_pictures=True).pictures
     assert pictures is not None
-    best: FileColumn | None = None
+    best: TableColumn | None = None
     files, least = dict[str, str](), 0
     for column in columns:
         own = _files_of(column, pictures)
@@ -96,7 +96,7 @@ def find_picture_column(
     return PictureColumn(best, key, files, form, [*_notes(best, files)])
 
 
-def _notes(column: FileColumn, files: Mapping[str, str]) -> Iterator[str]:
+def _notes(column: TableColumn, files: Mapping[str, str]) -> Iterator[str]:
     """Yield the guess, and the rows that are left out."""
     paths = [files[name] for name in column.present.to_pylist() if name in files]
     num_rows = len(column.texts)
@@ -117,7 +117,7 @@ def _notes(column: FileColumn, files: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _files_of(column: FileColumn, pictures: Pictures) -> dict[str, str]:
+def _files_of(column: TableColumn, pictures: Pictures) -> dict[str, str]:
     files = {}
     for name in column.counts:
         with contextlib.suppress(LookupError):
@@ -125,7 +125,7 @@ def _files_of(column: FileColumn, pictures: Pictures) -> dict[str, str]:
     return files
 
 
-def _without_file(column: FileColumn, files: Mapping[str, str]) -> str:
+def _without_file(column: TableColumn, files: Mapping[str, str]) -> str:
     """Return the first name that is none of a file, with its row."""
     names = column.texts.to_pylist()
     at = next(at for at, name in enumerate(names) if name not in files)

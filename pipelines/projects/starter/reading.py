@@ -16,7 +16,7 @@ from components.prepare_examples.tables.rows import HEADER
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.written import plain_texts
-from pipelines.projects.starter.column import FileColumn
+from pipelines.projects.starter.column import TableColumn
 from pipelines.projects.starter.forms import read_forms
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.typed_columns import facts_of, texts_of
@@ -54,7 +54,7 @@ class Contents:
         num_headers: the number of rows that repeat a header.
     """
 
-    columns: list[FileColumn] = field(default_factory=list)
+    columns: list[TableColumn] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     ragged: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Contents:
         file = f"{self.paths[index]}, " * (self.num_files > 1)
         return f"{file}row {self.rows[index] + 1:,}"
 
-    def of(self, name: str) -> FileColumn:
+    def of(self, name: str) -> TableColumn:
         """Return a column by its name."""
         return next(column for column in self.columns if column.name == name)
 
@@ -125,7 +125,7 @@ def read_columns(
         ]
         texts = pa.concat_arrays(map(texts_of, chunks))
         is_plain = pc.all(pc.equal(pc.utf8_trim_whitespace(texts), texts)).as_py()
-        column = FileColumn(name, declared, plain_texts(texts), facts_of(chunks), not is_plain)
+        column = TableColumn(name, declared, plain_texts(texts), facts_of(chunks), not is_plain)
         contents.columns.append(column)
     read_forms(contents.columns, told or {}, {file.separator for file in files})
     return contents

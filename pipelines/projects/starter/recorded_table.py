@@ -6,7 +6,7 @@ from typing import Any
 from components.prepare_examples.errors import DataError
 from pipelines.projects.scripts.record import RecordedScript
 from pipelines.projects.scripts.record import record as record_script
-from pipelines.projects.starter.column import FEATURE, IGNORED, FileColumn
+from pipelines.projects.starter.column import FEATURE, IGNORED, TableColumn
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label, values_of
 from pipelines.projects.starter.reading import Contents
 
@@ -34,7 +34,7 @@ def record(script: Path, contents: Contents, *, label: str, kind: str) -> Record
     return record_script(script, told, columns)
 
 
-def guess_as_used(column: FileColumn, script: RecordedScript) -> None:
+def guess_as_used(column: TableColumn, script: RecordedScript) -> None:
     """Change the guess of a column to what a model of raw values gets: the column, or nothing."""
     used = {used["name"]: used for used in script.columns}
     if own := used.get(column.declared):
@@ -50,7 +50,7 @@ def guess_as_used(column: FileColumn, script: RecordedScript) -> None:
 
 def label_of(
     recorded: RecordedScript, contents: Contents, name: str, *, positive: str
-) -> FileColumn:
+) -> TableColumn:
     """Return the label that a script trains on, with its classes in the script's order.
 
     Raises:
@@ -72,7 +72,7 @@ def label_of(
     return target
 
 
-def _text_of(value: Any, column: FileColumn) -> str:
+def _text_of(value: Any, column: TableColumn) -> str:
     form = column.written
     if form is None or isinstance(value, str):
         return str(value)

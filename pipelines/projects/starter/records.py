@@ -20,7 +20,7 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import SourceText, call, comment, fill, quoted
-from pipelines.projects.starter.column import FEATURE, IGNORED, FileColumn
+from pipelines.projects.starter.column import FEATURE, IGNORED, TableColumn
 from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
 from pipelines.projects.starter.forms import TEXT, read_forms
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
@@ -55,7 +55,7 @@ class Seen:
     lengths: set[int] = field(default_factory=set)
     records: dict[int, list[Any]] = field(default_factory=dict)
 
-    def column(self, name: str, declared: str, num_records: int) -> FileColumn:
+    def column(self, name: str, declared: str, num_records: int) -> TableColumn:
         """Return the feature as a column of a table."""
         texts = {at: list(map(_text, values)) for at, values in self.records.items()}
         is_text = all(text is not None for row in texts.values() for text in row)
@@ -71,7 +71,7 @@ class Seen:
             LIST_SEPARATOR.join(filter(None, texts.get(at, ()))) or None
             for at in range(num_records)
         ]
-        return FileColumn(name, declared, pa.array(rows, pa.string()), facts)
+        return TableColumn(name, declared, pa.array(rows, pa.string()), facts)
 
     def declaration(self, num_records: int) -> SourceText:
         """Return the declaration of a feature."""
@@ -185,8 +185,8 @@ def _text(value: Any) -> str | None:
 
 
 def _label(
-    columns: Sequence[FileColumn], name: str, seen: Mapping[str, Seen], kind: str
-) -> FileColumn:
+    columns: Sequence[TableColumn], name: str, seen: Mapping[str, Seen], kind: str
+) -> TableColumn:
     """Return the column of the label with its guess; its type tells whether it is a number."""
     own = seen.get(name, Seen({"int64"}))
     values = {value for row in own.records.values() for value in row}

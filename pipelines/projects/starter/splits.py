@@ -13,7 +13,7 @@ from components.prepare_examples.tables.values.times import DAY_SECONDS, HOUR_SE
 from components.prepare_examples.tfrecords.shards import SPLITS
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import fill, quoted
-from pipelines.projects.starter.column import FileColumn
+from pipelines.projects.starter.column import TableColumn
 from pipelines.projects.starter.forms import seconds_in
 from pipelines.projects.starter.reading import Contents
 from trainer.workloads.declarations.features import Timestamp
@@ -35,7 +35,7 @@ def split_of_files(paths: Sequence[str]) -> dict[str, str]:
     return split_of_file if "train" in splits and len(splits) > 1 else {}
 
 
-def check_classes(contents: Contents, label: FileColumn, files: Mapping[str, str]) -> None:
+def check_classes(contents: Contents, label: TableColumn, files: Mapping[str, str]) -> None:
     """Raise DataError if files that do not train have classes that no file that trains has."""
     paths = [str(Path(path)) for path, split in files.items() if split == "train"]
     rows = zip(contents.paths, label.values.to_pylist(), strict=True)
@@ -49,7 +49,7 @@ def check_classes(contents: Contents, label: FileColumn, files: Mapping[str, str
 
 
 def notes_on_split(
-    contents: Contents, columns: Sequence[FileColumn], files: Mapping[str, str]
+    contents: Contents, columns: Sequence[TableColumn], files: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield how the names of files split the table, or that a time could; `columns` are used."""
     if files:
@@ -65,7 +65,7 @@ def notes_on_split(
             return
 
 
-def _rule_by_time(column: FileColumn) -> str:
+def _rule_by_time(column: TableColumn) -> str:
     """Return a rule for a split, if times rise or fall from row to row, but for a few; else ""."""
     texts = seconds_in(column.values, Timestamp(column.declared, **column.arguments))
     seconds = np.asarray(texts.drop_null().cast(pa.float64()))

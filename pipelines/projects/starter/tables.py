@@ -10,7 +10,7 @@ from components.prepare_examples.raw_data.files import find_files
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import SourceText, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
-from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, FileColumn
+from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, TableColumn
 from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
 from pipelines.projects.starter.guesses import guess_roles, leaks_of
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label
@@ -100,7 +100,7 @@ def start_table(
     )
 
 
-def _on_required(features: Sequence[FileColumn], script: RecordedScript) -> Iterator[str]:
+def _on_required(features: Sequence[TableColumn], script: RecordedScript) -> Iterator[str]:
     """Yield which numbers are required, since the script has no value for a missing one."""
     names = [
         column.name
@@ -117,13 +117,13 @@ def _on_required(features: Sequence[FileColumn], script: RecordedScript) -> Iter
 
 def _source(
     contents: Contents,
-    columns: Sequence[FileColumn],
-    label: FileColumn,
+    columns: Sequence[TableColumn],
+    label: TableColumn,
     *,
     script: RecordedScript | None,
     header: Sequence[str],
 ) -> SourceText:
-    def lines(role: str, source_of: Callable[[FileColumn], SourceText]) -> list[SourceText]:
+    def lines(role: str, source_of: Callable[[TableColumn], SourceText]) -> list[SourceText]:
         own = (column for column in columns if column.role == role)
         return [line for column in own for line in _with_comment(source_of(column), column)]
 
@@ -159,7 +159,7 @@ def _source(
     )
 
 
-def _with_comment(line: SourceText, column: FileColumn) -> list[SourceText]:
+def _with_comment(line: SourceText, column: TableColumn) -> list[SourceText]:
     """Return a line with what was seen as a comment, which is before it if both are too long."""
     name = f"{column.name}; " * (column.role == FEATURE and column.needs_alias)
     shown = comment(name + column.seen)
@@ -171,7 +171,7 @@ def _with_comment(line: SourceText, column: FileColumn) -> list[SourceText]:
     return [fill("{:>{}} {}\n{}\n", "#", indent + 1, cut, line)]
 
 
-def _instances(features: Sequence[FileColumn], picture: PictureColumn | None) -> list[Json]:
+def _instances(features: Sequence[TableColumn], picture: PictureColumn | None) -> list[Json]:
     own = [column for column in features if column.kind != "Image"]
     instances: list[Json] = []
     for row in range(len(features[0].texts)):
@@ -187,7 +187,7 @@ def _instances(features: Sequence[FileColumn], picture: PictureColumn | None) ->
     return instances
 
 
-def _plain(column: FileColumn, row: int) -> Any:
+def _plain(column: TableColumn, row: int) -> Any:
     """Return a value as a request has it."""
     text = column.values[row].as_py()
     if column.facts.length or "separator" in column.arguments:
