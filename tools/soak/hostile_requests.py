@@ -60,7 +60,7 @@ SPEC = {
 RUN = {
     "displayName": "r",
     "pipelineSpec": SPEC,
-    "runtimeConfig": {"gcsOutputDirectory": "/nowhere"},
+    "runtimeConfig": {"gcsOutputDirectory": "/proc/nowhere"},
 }
 # Bodies that are valid, or nearly: what they would start needs a folder that cannot exist.
 POOL = {

@@ -66,7 +66,7 @@ def test_upload_response_is_an_upload_model_response(upload, service):
 
 
 def test_a_folder_or_an_alias_that_cannot_be_used_is_refused(service):
-    for field, value in {"artifactUri": "/nowhere", "versionAliases": ["2"]}.items():
+    for field, value in {"artifactUri": "/proc/nowhere", "versionAliases": ["2"]}.items():
         model = {"displayName": "tiny", "containerSpec": {"imageUri": "any"}, field: value}
         response = service.call("POST", "models:upload", {"model": model})
         assert response.status_code == 400

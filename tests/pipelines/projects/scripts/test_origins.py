@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pipelines.projects.scripts.origins import FileColumn, explain, origin_of, origins_of
 from pipelines.projects.scripts.script_text import ScriptFault
 
-pytestmark = pytest.mark.fast
 NUM_ROWS = 60
 sizes = st.floats(1e-3, 1e6)
 seeds = st.integers(0, 99)
