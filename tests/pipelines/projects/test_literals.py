@@ -227,7 +227,7 @@ def test_files_for_ci_have_the_folder_or_are_refused(folder, tmp_path):
 
 
 def test_source_is_made_of_constants_only():
-    """Source(…) and the template of fill are constants, so that texts of the data are escaped."""
+    """SourceText(…) and the template of fill are constants, so that texts of the data are escaped."""
     nodes = [
         node for path in STARTER.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
     ]
@@ -236,7 +236,7 @@ def test_source_is_made_of_constants_only():
         if isinstance(node, ast.Assign):
             values.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    made = [call for call in calls if ast.unparse(call.func) in ("Source", "fill")]
+    made = [call for call in calls if ast.unparse(call.func) in ("SourceText", "fill")]
     assert len(made) > 30
     assert [ast.unparse(call) for call in made if not is_constant(call.args[0], values)] == []
 
