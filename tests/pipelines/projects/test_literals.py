@@ -227,7 +227,7 @@ def test_files_for_ci_have_the_folder_or_are_refused(folder, tmp_path):
 
 
 def test_source_is_made_of_constants_only():
-    """SourceText(…) and the template of fill are constants, so that texts of the data are escaped."""
+    """SourceText(…) and the template of fill are constants, so texts of the data are escaped."""
     nodes = [
         node for path in STARTER.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
     ]
