@@ -161,7 +161,7 @@ def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     ):
         nearly = "nearly " * (span > num_rows)
         column.guess(KEY, "Number", seen=f"{nearly}consecutive numbers, another in every row")
-    elif not ID_NAME.search(form) or not (not column.written or column.is_whole):
+    elif not ID_NAME.search(form) or (column.written and not column.is_whole):
         return False
     elif is_unique:
         column.guess(KEY, seen="another value in every row")
@@ -239,9 +239,9 @@ def _perhaps_dates(column: TableColumn) -> str:
     """Return that all values are dates in digits, with the option that reads them so, or ""."""
     texts = column.present.unique()
     sizes = pc.utf8_length(texts).unique().to_pylist()
-    for form, size in DATES.items() if len(sizes) == 1 else ():
+    for form in (form for form, size in DATES.items() if sizes == [size]):
         seconds = seconds_in(texts, Timestamp(column.name, format=form))
-        if size in sizes and not seconds.null_count:
+        if not seconds.null_count:
             years = pc.year(seconds.cast(pa.timestamp("s")))
             if pc.min(years).as_py() >= FIRST_YEAR and pc.max(years).as_py() < LAST_YEAR:
                 return f"; perhaps dates: to read them so, give --written {column.name}={form}"
