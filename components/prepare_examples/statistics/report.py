@@ -12,15 +12,6 @@ from components.shared.pages.page import fill, render
 from trainer import Json
 
 FILE = "report.html"
-NUM_REMARKS = 20
-ORDERS = {
-    "": "as in the data",
-    "name": "name",
-    "remarks": "remarks",
-    "missing": "missing",
-    "distinct": "distinct values",
-    "psi": "PSI",
-}
 
 
 def data_page(
@@ -62,9 +53,7 @@ def data_page(
         counts=[(f"{part['num_examples']:,}", name, "examples") for name, part in data.items()],
         anomalies=anomalies,
         places=places,
-        num_remarks=NUM_REMARKS,
         pixels={name: part["pixels"] for name, part in data.items() if "pixels" in part},
-        orders=ORDERS,
         cards=cards,
         sets=list(data),
         noticeable=f"{NOTICEABLE:g}",

@@ -11,13 +11,13 @@ from components.shared.pages.evaluation.sections import evaluation_sections, mar
 from components.shared.pages.page import fill, render, write_page
 from components.shared.run_report.content import Content
 from components.shared.run_report.links import DATA_LINK
-from components.shared.run_report.sections.closing import advice_of, facts_and_settings
+from components.shared.run_report.sections.closing import advice_of, facts_of_run
 from components.shared.run_report.sections.cluster import usage_rows
-from components.shared.run_report.sections.data import drift_view, split_rows
+from components.shared.run_report.sections.data import drift_view, split_table
 from components.shared.run_report.sections.learning import learning_charts, speed_chart
 from components.shared.run_report.sections.tasks import task_rows
 from components.shared.run_report.sections.verdict import outcome_words, tiles_of
-from components.shared.text.value_text import moment_text
+from components.shared.text.value_text import moment_text, shown_value
 
 REPORT_FILE = "report.html"
 DATA_FILE = "data.html"
@@ -50,27 +50,25 @@ def run_page(content: Content) -> str:
     features = content.statistics.get("splits", {}).get("train", {}).get("features", {})
     times = [name for name, feature in features.items() if feature.get("is_time")]
     evaluation = {**content.evaluation, "times": times}
-    facts, settings = facts_and_settings(summary)
     body = render(
         "shared/run_report/report.html",
-        content=content,
         summary=summary,
         outcome=outcome_words(summary),
         is_stopped=summary.outcome in STOPS,
         marks=marks_of(evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons),
         numbers=tiles_of(content),
         evaluation=evaluation_sections(evaluation, metrics=summary.metrics),
-        splits=split_rows(content),
+        splits=split_table(content),
         drift=drift_view(content.statistics, content.champion_statistics),
         notes=list(dict.fromkeys([*summary.data_notes, *summary.drift])),
         curves=learning_charts(content.progress),
-        logs=shlex.quote(content.links.logs),
+        logs=content.links.logs and shlex.quote(content.links.logs),
         tasks=task_rows(content),
         cost=content.cost,
         usage=usage_rows(content.replicas),
         speed=speed_chart(content.progress),
-        facts=facts,
-        settings=settings,
+        facts=facts_of_run(summary),
+        settings={name: shown_value(value) for name, value in summary.settings.items()},
         advice=advice_of(content),
     )
     links = {**content.links.pages, **({DATA_LINK: DATA_FILE} if content.has_data_report else {})}

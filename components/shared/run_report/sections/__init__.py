@@ -1,1 +1,1 @@
-"""What the sections of a run's report show, for `report.html`."""
+"""Content of the sections of a run's report, which `report.html` shows."""

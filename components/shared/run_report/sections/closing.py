@@ -5,15 +5,15 @@ import shlex
 from components.model_version.decisions import STOPS
 from components.shared.run_report.content import Content
 from components.shared.run_summary.summary import EXIT_TASK, GATE_FAILED, Summary
-from components.shared.text.value_text import moment_text, shown_value
+from components.shared.text.value_text import moment_text
 from components.shared.vertex.labels import WAITING
 
 DIGEST_DIGITS = 16
 
 
-def facts_and_settings(summary: Summary) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the digests and times of a run, and its settings."""
-    facts = {
+def facts_of_run(summary: Summary) -> dict[str, str]:
+    """Return the digests and times of a run by name; some are empty."""
+    return {
         "schedule": summary.schedule,
         "created": moment_text(summary.created),
         "ended": moment_text(summary.ended),
@@ -21,8 +21,6 @@ def facts_and_settings(summary: Summary) -> tuple[list[tuple[str, str]], list[tu
         "code": summary.code_digest,
         "project": summary.project_digest,
     }
-    settings = [(name, shown_value(value)) for name, value in summary.settings.items()]
-    return [fact for fact in facts.items() if fact[1]], [one for one in settings if one[1]]
 
 
 def advice_of(content: Content) -> list[tuple[str, str]]:

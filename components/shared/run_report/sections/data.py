@@ -8,20 +8,22 @@ from components.shared.run_report.content import Content
 from trainer import Json
 
 
-def split_rows(content: Content) -> list[tuple[str, ...]]:
-    """Return name, examples, a bar and, with a champion, its examples of each split."""
+def split_table(content: Content) -> Json:
+    """Return the head and the rows of the splits' examples, beside the champion's if it has any."""
     splits = _counts(content.statistics)
     before = _counts(content.champion_statistics)
     axis = round_axis([*splits.values(), *before.values()], title="examples", has_zero=True)
-    return [
+    head = ["split", "examples", "", *["champion's"] * bool(before)]
+    rows = [
         (
             name,
-            f"{count:,}",
+            number(count),
             bar(count, axis=axis, text=f"{count} examples"),
-            *([f"{before[name]:,}" if name in before else "n/a"] if before else []),
+            *[number(before.get(name))] * bool(before),
         )
         for name, count in splits.items()
     ]
+    return {"head": head, "rows": rows}
 
 
 def drift_view(statistics: Json, before: Json) -> Json:
