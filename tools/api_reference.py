@@ -49,14 +49,15 @@ EXAMPLES = {
 }
 # Not for declarations: what a run learns and sets, and what only our own workloads have.
 INTERNAL = {
-    *("learnt", "settings", "reference", "is_used"),
-    *("routes", "archive", "format", "bigquery", "gzip_sha256"),
+    *("learnt", "settings", "is_used", "decimal", "thousands"),
+    *("routes", "archive", "bigquery", "gzip_sha256"),
 }
+INTERNAL_OF = {trainyard.Workload: {"name", "reference"}, trainyard.Source: {"format"}}
 HEAD = """\
 # API
 
-What `import trainyard` exports, with every argument. Made from the docstrings by
-`python -m tools.api_reference`; a test compares. [Your own](your-own.md) shows them in use,
+What `import trainyard` exports, with every argument; those without a default are required. Made from
+the docstrings by `python -m tools.api_reference`. [Your own](your-own.md) shows them in use,
 [From Python](python.md) the calls, and `trainyard settings WORKLOAD` lists the settings of runs.
 """
 _SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)
@@ -65,9 +66,9 @@ _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 def render() -> str:
     """Return the page."""
-    parts = [HEAD]
+    parts, shown = [HEAD], dict[str, str]()
     for title, names in SECTIONS.items():
-        parts += [f"## {title}\n", *(_entry(name) for name in names)]
+        parts += [f"## {title}\n", *(_entry(name, shown) for name in names)]
     return "\n".join(parts)
 
 
@@ -82,28 +83,47 @@ def meanings(thing: Any) -> dict[str, str]:
 
 def arguments(thing: Any) -> list[inspect.Parameter]:
     """Return the arguments that a user gives."""
-    is_workload = isinstance(thing, type) and issubclass(thing, trainyard.Workload)
-    internal = INTERNAL | ({"name"} if is_workload else set())
+    internal = INTERNAL.union(
+        *(names for base, names in INTERNAL_OF.items() if base in getattr(thing, "__mro__", ()))
+    )
     parameters = inspect.signature(thing).parameters
     return [one for name, one in parameters.items() if name not in internal]
 
 
-def _entry(name: str) -> str:
+def _entry(name: str, shown: dict[str, str]) -> str:
+    """Return the section of a name; an argument that is in `shown` is named only."""
     thing = getattr(trainyard, name)
     text = _SECTION.split(inspect.getdoc(thing) or "")[0].strip()
     lines = [f"### {name}\n", f"{text}\n"]
     if name in EXAMPLES:
         lines.append(f"```python\n{EXAMPLES[name]}\n```\n")
-    known = meanings(thing)
     if name == "Run":
         return "\n".join([*lines, *_members(thing), ""])
-    lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
-    for one in arguments(thing):
-        words = (one.name, _type(one), _default(thing, one), known.get(one.name, ""))
-        lines.append(
-            f"| `{words[0]}` | {words[1]} | {words[2]} | {words[3].replace('|', chr(92) + '|')} |"
-        )
+    repeated: dict[str, list[str]] = {}
+    for line, names in _lines(thing).items():
+        if line in shown:
+            repeated.setdefault(shown[line], []).extend(names)
+        else:
+            lines.append(line)
+            shown[line] = name
+    for first, names in repeated.items():
+        listed = ", ".join(f"`{one}`" for one in names)
+        lines.append(f"- {listed}: as of [{first}](#{first.lower()}).")
     return "\n".join([*lines, ""])
+
+
+def _lines(thing: Any) -> dict[str, list[str]]:
+    """Return a line for each argument, or for several that mean the same, with their names."""
+    known = meanings(thing)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in arguments(thing):
+        kind = f"{_type(one)}{_default(thing, one)}"
+        star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        alike.setdefault((kind, known.get(one.name, "")), []).append(f"{star}{one.name}")
+    return {
+        f"- `{', '.join(names)}{kind}`: {meaning}": names
+        for (kind, meaning), names in alike.items()
+    }
 
 
 def _members(thing: Any) -> list[str]:
@@ -119,22 +139,19 @@ def _type(one: inspect.Parameter) -> str:
     if one.annotation is inspect.Parameter.empty:
         return ""
     text = inspect.formatannotation(one.annotation)
-    text = re.sub(r"\b(?:[a-z_]+\.)+", "", text).replace("NoneType", "None")
-    return f"`{text}`".replace("|", "\\|")
+    return ": " + re.sub(r"\b(?:[a-z_]+\.)+", "", text).replace("NoneType", "None")
 
 
 def _default(thing: Any, one: inspect.Parameter) -> str:
-    if one.kind is inspect.Parameter.VAR_KEYWORD:
-        return ""
     if one.default is inspect.Parameter.empty:
-        return "required"
+        return ""
     if dataclasses.is_dataclass(thing):
         factories = {f.name: f.default_factory for f in dataclasses.fields(thing)}
         if (factory := factories.get(one.name)) not in (None, dataclasses.MISSING):
-            return f"`{factory()!r}`"
+            return f" = {factory()!r}"
     if callable(one.default):
-        return f"`{one.default.__name__}`"
-    return f"`{one.default!r}`".replace("|", "\\|")
+        return f" = {one.default.__name__}"
+    return f" = {one.default!r}"
 
 
 if __name__ == "__main__":

@@ -54,9 +54,10 @@ class WorkloadError(ValueError):
 def load_workload(reference: str) -> Workload:
     """Return the workload that a reference names.
 
-    It is the name of a workload of this package or of an entry point, a dotted module such as
-    `package.module`, a path (a folder with a workload.py, or a .py file), or the name of a snapshot
-    that this image has.
+    Args:
+        reference: the name of a workload of this package or of an entry point, a dotted module such
+            as `package.module`, a path (a folder with a workload.py, or a .py file), or the name of
+            a snapshot that this image has.
 
     Raises:
         WorkloadError: there is no such workload, or its file fails; the message has the line.

@@ -48,8 +48,6 @@ class Feature:
 class Number(Feature, Written, NumberLimits):
     """A number, stored as float32; the model gets it scaled to mean 0 and deviation 1.
 
-    In texts it may be written with other signs than a program's, see Written.
-
     Attributes:
         low, high: the possible values; rows with others are quarantined. None: any.
         unit: for messages.
@@ -141,12 +139,12 @@ class Timestamp(Feature, NumberLimits):
 
     Attributes:
         format: of a text, as in `datetime.strptime`; default: Unix seconds and ISO 8601. Or the
-            unit of Unix times, one of UNIX_UNITS. Months may have English, German, French or
+            unit of Unix times, "milliseconds" or "microseconds". Months may have English, German, French or
             Spanish names.
         last_year: the last of the hundred years that `%y` means.
         time_zone: whose wall time is stored for a moment that names a zone or an offset.
-        parts: the model gets these of TIME_PARTS as categories (and year as a number), and the
-            cyclic ones also as sine and cosine.
+        parts: the model gets these parts as categories (the year as a number), and the cyclic ones
+            also as sine and cosine: "year", "month", "day", "weekday", "hour", "minute".
         low, high: the possible seconds; rows with others are quarantined.
         unit: for messages.
     """
@@ -179,7 +177,7 @@ class TimePart(Feature, NumberLimits):
 
     Attributes:
         of: the name of the Timestamp.
-        part: one of TIME_PARTS.
+        part: one of the `parts` of a Timestamp.
         low, high: the possible values.
     """
 

@@ -149,7 +149,7 @@ class Multilabel(Label):
 
 @dataclass(frozen=True)
 class Regression(Label, Written, NumberLimits):
-    """A number, in texts perhaps with other signs than a program's, see Written.
+    """A number.
 
     Examples store a float32. A prediction is a value.
 

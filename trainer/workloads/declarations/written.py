@@ -41,7 +41,8 @@ class Written:
     """The form of numbers in texts.
 
     Attributes:
-        written: a number in this form, one of DIGITS, such as "1234.5", "1,234.5", "1.234,5".
+        written: a number in this form: "1234.5", "1,234.5", "1234,5", "1.234,5", "1 234,5",
+            "1 234.5", "1'234.5" or "12,34,567.5".
         signs: texts before or after a number that are left out, such as "$", "%" and "kg"; one
             after it may have a factor, as "K=1000". With "()" a number in brackets is negative,
             with "-" one before a minus.
