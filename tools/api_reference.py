@@ -56,8 +56,8 @@ INTERNAL_OF = {trainyard.Workload: {"name", "reference"}, trainyard.Source: {"fo
 HEAD = """\
 # API
 
-What `import trainyard` exports, with every argument; those without a default are required. Made from
-the docstrings by `python -m tools.api_reference`. [Your own](your-own.md) shows them in use,
+What `import trainyard` exports, with every argument; those without a default are required. Made
+from the docstrings by `python -m tools.api_reference`. [Your own](your-own.md) shows them in use,
 [From Python](python.md) the calls, and `trainyard settings WORKLOAD` lists the settings of runs.
 """
 _SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)

@@ -139,8 +139,8 @@ class Timestamp(Feature, NumberLimits):
 
     Attributes:
         format: of a text, as in `datetime.strptime`; default: Unix seconds and ISO 8601. Or the
-            unit of Unix times, "milliseconds" or "microseconds". Months may have English, German, French or
-            Spanish names.
+            unit of Unix times, "milliseconds" or "microseconds". Months may have English, German,
+            French or Spanish names.
         last_year: the last of the hundred years that `%y` means.
         time_zone: whose wall time is stored for a moment that names a zone or an offset.
         parts: the model gets these parts as categories (the year as a number), and the cyclic ones
