@@ -60,6 +60,10 @@ What `import trainyard` exports, with every argument; those without a default ar
 from the docstrings by `python -m tools.api_reference`. [Your own](your-own.md) shows them in use,
 [From Python](python.md) the calls, and `trainyard settings WORKLOAD` lists the settings of runs.
 """
+_STARS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
@@ -118,8 +122,9 @@ def _lines(thing: Any) -> dict[str, list[str]]:
     alike: dict[tuple[str, str], list[str]] = {}
     for one in arguments(thing):
         kind = f"{_type(one)}{_default(thing, one)}"
-        star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        alike.setdefault((kind, known.get(one.name, "")), []).append(f"{star}{one.name}")
+        alike.setdefault((kind, known.get(one.name, "")), []).append(
+            f"{_STARS.get(one.kind, '')}{one.name}"
+        )
     return {
         f"- `{', '.join(names)}{kind}`: {meaning}": names
         for (kind, meaning), names in alike.items()
