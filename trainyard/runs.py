@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from components.shared.run_summary.summary import Summary, summarize
+from components.run_result.summary import Summary, summarize
 from pipelines import cli
 from pipelines.command.target_options import api_of, target_of
 from pipelines.exit_codes import GATED, OK

@@ -7,11 +7,11 @@ from pathlib import Path
 from components.errors import StepError
 from components.model_version.registry import version_name, was_promoted
 from components.prepare_examples.output.publish import remove_leftovers
-from components.shared.run_report.content import Content, read_content
-from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import write_report
-from components.shared.run_summary.summary import as_ended, summarize
-from components.shared.run_summary.webhook import post_summary
+from components.run_result.report.content import Content, read_content
+from components.run_result.report.facts import facts_of
+from components.run_result.report.page import write_report
+from components.run_result.summary import as_ended, summarize
+from components.run_result.webhook import post_summary
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import WAITING

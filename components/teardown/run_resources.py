@@ -7,7 +7,7 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
-from components.shared.run_summary.settings import parameters_of
+from components.run_result.settings import parameters_of
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.creations import endpoint_id_of
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL

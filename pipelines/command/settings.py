@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from components.shared.run_summary.settings import settings_of
+from components.run_result.settings import settings_of
 from pipelines.command.actions import add_json, print_json
 from pipelines.command.actions import describe as set_description
 from pipelines.config.run_config import RunConfig

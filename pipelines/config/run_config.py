@@ -11,7 +11,7 @@ from components.evaluate.thresholds import read_limits
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.settings.options import PrepareOptions
 from components.release.options import ReleaseOptions, ServingOptions
-from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE
+from components.run_result.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
 from components.shared.vertex.labels import RUN_LABEL
 from components.start.trigger import Trigger

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from components.model_version.companions import model_files
-from components.shared.run_summary.settings import parameters_of
+from components.run_result.settings import parameters_of
 from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import details_by_name, inputs_of
 from pipelines.config.run_config import RunConfig

@@ -8,7 +8,7 @@ from typing import Any
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.settings.options import PrepareOptions
-from components.shared.run_summary.settings import SOURCE_DIGEST, WORKLOAD, settings_of
+from components.run_result.settings import SOURCE_DIGEST, WORKLOAD, settings_of
 from pipelines.plan.earlier_tasks import EarlierTask
 from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
 from pipelines.projects.project import file_digests

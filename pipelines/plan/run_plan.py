@@ -8,7 +8,7 @@ from pathlib import Path
 
 from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_needed, read_prices
 from components.plan_training.shape import Shape
-from components.shared.run_summary.settings import parameters_of
+from components.run_result.settings import parameters_of
 from components.shared.vertex.api import VertexApi
 from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
 from pipelines.plan.forecast import CACHED, DEPENDS, RUNS, SKIPPED, TaskForecast, forecast

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from components.shared.run_summary.summary import Summary
+from components.run_result.summary import Summary
 from components.shared.text.value_text import number_text
 from pipelines.resources.table import TextTable
 from pipelines.runs.output.tables import shown

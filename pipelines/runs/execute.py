@@ -14,7 +14,7 @@ from types import FrameType
 from rich.console import Console
 
 from components.errors import StepError
-from components.shared.run_summary.summary import Summary, summarize
+from components.run_result.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.task_details import leaf_tasks

@@ -4,8 +4,8 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.shared.run_summary.settings import settings_of
-from components.shared.run_summary.summary import GATE_FAILED, Summary, summarize
+from components.run_result.settings import settings_of
+from components.run_result.summary import GATE_FAILED, Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import SCHEDULE_LABEL
 from pipelines.exit_codes import FAILED, GATED, OK

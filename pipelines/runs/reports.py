@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from components.shared.run_report.content import read_content
-from components.shared.run_report.page import REPORT_FILE, write_report
-from components.shared.run_summary.summary import Summary, summarize
+from components.run_result.report.content import read_content
+from components.run_result.report.page import REPORT_FILE, write_report
+from components.run_result.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.task_details import replicas_of_jobs

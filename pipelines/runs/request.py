@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from components.shared.run_summary.settings import READABLE_ADDRESS, WEBHOOK, without_path
+from components.run_result.settings import READABLE_ADDRESS, WEBHOOK, without_path
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.shared.vertex.console import to_open
 from components.shared.vertex.labels import RUN_LABEL

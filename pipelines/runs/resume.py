@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from components.shared.run_summary.summary import INTERRUPTED_PREFIX
+from components.run_result.summary import INTERRUPTED_PREFIX
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.shared.vertex.task_details import leaf_tasks

@@ -25,7 +25,7 @@ from components.model_version.registry import (
 )
 from components.release.options import ServingOptions
 from components.release.release import released
-from components.shared.run_summary.settings import parameters_of
+from components.run_result.settings import parameters_of
 from components.shared.text.json_object import parse_object
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import BILLING_LABEL, REJECTED, RUN_LABEL

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from components.shared.run_summary.summary import Summary
+from components.run_result.summary import Summary
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.runs.facts import newest_runs
 from tests.support.processes.everything import EVERYTHING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from components.model_version.decisions import STOPS
-from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from components.run_result.summary import GATE_FAILED, NO_NEWS, Summary
 from components.shared.vertex.api import connect
 from components.shared.vertex.console import console_page, to_open
 from pipelines.command.output import keep_running_without_output
@@ -77,7 +77,14 @@ def start_run(
         is_kept = keep and result.is_promoted
         if service and is_kept:
             service.keep()
-        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
+        print_result(
+            result.summary,
+            outputs=result.view.outputs,
+            config=config,
+            target=target,
+            is_kept=is_kept,
+            console=console,
+        )
     else:
         result = show(api, submission)
         print_outcome(result.summary, target=target)

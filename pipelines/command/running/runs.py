@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from components.shared.run_summary.summary import summarize
+from components.run_result.summary import summarize
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import (
     actions_of,
@@ -107,7 +107,7 @@ def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from components.shared.run_report.content import read_evaluation  # NumPy, for this command only
+    from components.run_result.report.content import read_evaluation  # NumPy, for this command only
     from pipelines.runs.gains import measure_gains
 
     has_page = sys.stdout.isatty() and not arguments.json  # it lasts as long as the service

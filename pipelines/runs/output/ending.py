@@ -1,30 +1,36 @@
 """Output at a run's end: the result, where its files are, and commands to try next."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
 from components.model_version.decisions import STOPS
-from components.shared.run_report.page import DATA_FILE, REPORT_FILE
-from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, PROMOTED, Summary
+from components.run_result.report.page import DATA_FILE, REPORT_FILE
+from components.run_result.summary import GATE_FAILED, NO_NEWS, PROMOTED, Summary
 from components.shared.vertex.labels import WAITING
 from pipelines.config.run_config import RunConfig
 from pipelines.places.target import Target
-from pipelines.runs.execute import RunResult
 from pipelines.runs.output.hints import after_failure, command, decisions_after, stop_command
 from pipelines.runs.output.tables import limits_of, metric_lines
+from trainer import Json
 
 NUM_DRIFT_SHOWN = 3
 NEXT_FACT_LINE = "\n" + " " * 18
 
 
 def print_result(
-    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
+    summary: Summary,
+    *,
+    outputs: Mapping[str, Json],
+    config: RunConfig,
+    target: Target,
+    is_kept: bool,
+    console: Console,
 ) -> None:
     """Print a result in full: predictions, metrics, files, and commands to try next."""
-    summary, outputs = result.summary, result.view.outputs
     evaluated = outputs.get("evaluate", {})
     reasons = evaluated.get("reasons", "").splitlines()
     logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")

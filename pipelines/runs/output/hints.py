@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from components.model_version.decisions import HELD
-from components.shared.run_summary.summary import EXIT_TASK, Summary
+from components.run_result.summary import EXIT_TASK, Summary
 from components.shared.vertex.labels import WAITING
 from pipelines.places.target import LOCAL_PROJECT, Target, default_state_dir
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
 from components.model_version.decisions import STOPS
-from components.shared.run_summary.settings import THRESHOLDS
-from components.shared.run_summary.summary import GATE_FAILED, NO_NEWS, USER_ERROR_PREFIX, Summary
+from components.run_result.settings import THRESHOLDS
+from components.run_result.summary import GATE_FAILED, NO_NEWS, USER_ERROR_PREFIX, Summary
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import leaf_tasks
 from pipelines.resources.names import second

@@ -12,9 +12,9 @@ import pytest
 from components.errors import StepError
 from components.evaluate.assess import assess
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
-from components.shared.run_report.content import Content
-from components.shared.run_report.page import run_page
-from components.shared.run_summary.summary import summarize
+from components.run_result.report.content import Content
+from components.run_result.report.page import run_page
+from components.run_result.summary import summarize
 from tests.support.data.encoded_tables import make_example
 from tests.support.data.evaluated_tables import (
     FEATURES,

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from components.shared.run_summary.summary import summarize
+from components.run_result.summary import summarize
 from pipelines.resources.table import table_lines
 from pipelines.runs.differences import (
     Difference,

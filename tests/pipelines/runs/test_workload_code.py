@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.shared.run_summary.settings import project_digest, settings_of
-from components.shared.run_summary.summary import summarize
+from components.run_result.settings import project_digest, settings_of
+from components.run_result.summary import summarize
 from pipelines.cli import main
 from pipelines.jobs.examples import examples_of
 from pipelines.package.image import default_image

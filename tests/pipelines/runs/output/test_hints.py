@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.shared.run_summary.summary import summarize
+from components.run_result.summary import summarize
 from pipelines.config.built_in import mnist
 from pipelines.places.target import local_target, vertex_target
 from pipelines.runs.output import hints

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from components.shared.run_summary.summary import summarize
+from components.run_result.summary import summarize
 from pipelines.runs.output.tables import (
     metric_lines,
     metric_of,

@@ -6,9 +6,9 @@ import pytest
 
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
-from components.shared.run_report.content import read_content
-from components.shared.run_report.page import run_page
-from components.shared.run_summary.summary import summarize
+from components.run_result.report.content import read_content
+from components.run_result.report.page import run_page
+from components.run_result.summary import summarize
 from tests.support.data.report_files import a_number, replicas, run_with_files, two_classes
 from tests.support.looks import MIN_FONT_PIXELS, all_measured
 from vertex_local.tests.support.browser import CHROMIUM, SCHEMES, WIDTHS

@@ -3,8 +3,8 @@
 import shlex
 
 from components.model_version.decisions import STOPS
-from components.shared.run_report.content import Content
-from components.shared.run_summary.summary import EXIT_TASK, GATE_FAILED, Summary
+from components.run_result.report.content import Content
+from components.run_result.summary import EXIT_TASK, GATE_FAILED, Summary
 from components.shared.text.value_text import moment_text
 from components.shared.vertex.labels import WAITING
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from components.shared.run_summary.settings import READABLE_ADDRESS, SECRET, VARIABLE, without_path
+from components.run_result.settings import READABLE_ADDRESS, SECRET, VARIABLE, without_path
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from components.model_version.decisions import STOPS
-from components.shared.run_summary.settings import (
+from components.run_result.settings import (
     code_digest,
     parameters_of,
     project_digest,

@@ -15,9 +15,9 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from kfp import dsl
 
-from components.shared.run_summary import webhook
-from components.shared.run_summary.summary import summarize
-from components.shared.run_summary.webhook import post_summary
+from components.run_result import webhook
+from components.run_result.summary import summarize
+from components.run_result.webhook import post_summary
 from components.teardown.component import teardown
 from vertex_local.tests.support.http_server import Handler, running, serving
 from vertex_local.tests.support.kills import kill_all, kill_runner

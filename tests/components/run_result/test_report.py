@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from components.run_result.report.content import Content, read_content, training_cost
+from components.run_result.report.facts import facts_of
+from components.run_result.report.page import DATA_FILE, REPORT_FILE, run_page, write_report
+from components.run_result.summary import summarize
 from components.shared.pages.charts.bars import WIDTH
-from components.shared.run_report.content import Content, read_content, training_cost
-from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import DATA_FILE, REPORT_FILE, run_page, write_report
-from components.shared.run_summary.summary import summarize
 from tests.support.data import run_records
 from tests.support.data.report_files import (
     HOSTILE,

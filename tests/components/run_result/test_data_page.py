@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from components.prepare_examples.statistics.states import new_statistic
-from components.shared.run_report.content import read_content
-from components.shared.run_report.page import DATA_FILE, REPORT_FILE, write_report
-from components.shared.run_summary.summary import summarize
+from components.run_result.report.content import read_content
+from components.run_result.report.page import DATA_FILE, REPORT_FILE, write_report
+from components.run_result.summary import summarize
 from tests.support.data.report_files import run_with_files
 
 ANOMALY = {"severity": "warning", "split": "train", "feature": "paid", "reason": "is odd"}

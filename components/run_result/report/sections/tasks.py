@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from components.run_result.report.content import Content
 from components.shared.pages.charts.axis import round_axis
 from components.shared.pages.charts.bars import bar
-from components.shared.run_report.content import Content
 from trainer import Json
 
 

@@ -1,10 +1,10 @@
 """The examples: rows by split, and what changed since the champion's."""
 
 from components.prepare_examples.statistics.drift import MARKED, NOTICEABLE, Drift, measure_drift
+from components.run_result.report.content import Content
 from components.shared.pages.charts.axis import Axis, round_axis
 from components.shared.pages.charts.bars import bar
 from components.shared.pages.formats import number
-from components.shared.run_report.content import Content
 from trainer import Json
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from components.shared.run_summary.summary import Summary
+from components.run_result.summary import Summary
 from components.shared.vertex.api import EMULATOR_VARIABLE
 from components.shared.vertex.console import console_page
 from components.shared.vertex.task_details import details_by_name

@@ -6,8 +6,8 @@ the artifact.
 
 import math
 
-from components.shared.run_report.content import Content
-from components.shared.run_report.page import REPORT_FILE
+from components.run_result.report.content import Content
+from components.run_result.report.page import REPORT_FILE
 from components.shared.vertex.labels import WAITING
 from trainer import Json
 

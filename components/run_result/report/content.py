@@ -11,9 +11,9 @@ from components.model_version.companions import STATISTICS_FILE, read_companion
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
 from components.prepare_examples.output.publish import ANOMALIES, MANIFEST
-from components.shared.run_report.links import Links, links_of
-from components.shared.run_summary.settings import parameters_of
-from components.shared.run_summary.summary import Summary
+from components.run_result.report.links import Links, links_of
+from components.run_result.settings import parameters_of
+from components.run_result.summary import Summary
 from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
 from trainer import Json
 from trainer.errors import TrainerError

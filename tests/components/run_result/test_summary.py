@@ -7,17 +7,15 @@ import re
 import pytest
 from rich.console import Console
 
-from components.shared.run_report.content import Content
-from components.shared.run_report.facts import facts_of
-from components.shared.run_report.page import REPORT_FILE, write_report
-from components.shared.run_summary.settings import settings_of
-from components.shared.run_summary.summary import as_ended, summarize
+from components.run_result.report.content import Content
+from components.run_result.report.facts import facts_of
+from components.run_result.report.page import REPORT_FILE, write_report
+from components.run_result.settings import settings_of
+from components.run_result.summary import as_ended, summarize
 from pipelines.command.running.execution import print_outcome
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
-from pipelines.runs.execute import RunResult
 from pipelines.runs.output.ending import print_result
-from pipelines.runs.view import view_of
 from tests.support.data.run_records import FAILED, PASSED, STEPS, VERSION, job, pipeline, task
 
 pytestmark = pytest.mark.fast
@@ -253,9 +251,14 @@ def target(tmp_path) -> Target:
 def printed_end(found: dict, target: Target) -> str:
     """Return what `trainyard run` prints at the end of a run."""
     console = Console(file=io.StringIO(), width=200)
-    view = view_of(found, task_names={})
-    result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
-    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
+    print_result(
+        summarize(found),
+        outputs={},
+        config=find_run("mnist"),
+        target=target,
+        is_kept=False,
+        console=console,
+    )
     return console.file.getvalue()
 
 

@@ -7,16 +7,16 @@ from components.model_version.decisions import STOPS
 from components.prepare_examples.output.manifest import rule_words
 from components.prepare_examples.statistics import report
 from components.prepare_examples.statistics.schema import Anomaly
+from components.run_result.report.content import Content
+from components.run_result.report.links import DATA_LINK
+from components.run_result.report.sections.closing import advice_of, facts_of_run
+from components.run_result.report.sections.cluster import usage_rows
+from components.run_result.report.sections.data import drift_view, split_table
+from components.run_result.report.sections.learning import learning_charts, speed_chart
+from components.run_result.report.sections.tasks import task_rows
+from components.run_result.report.sections.verdict import outcome_words, tiles_of
 from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
 from components.shared.pages.page import fill, render, write_page
-from components.shared.run_report.content import Content
-from components.shared.run_report.links import DATA_LINK
-from components.shared.run_report.sections.closing import advice_of, facts_of_run
-from components.shared.run_report.sections.cluster import usage_rows
-from components.shared.run_report.sections.data import drift_view, split_table
-from components.shared.run_report.sections.learning import learning_charts, speed_chart
-from components.shared.run_report.sections.tasks import task_rows
-from components.shared.run_report.sections.verdict import outcome_words, tiles_of
 from components.shared.text.value_text import moment_text, shown_value
 
 REPORT_FILE = "report.html"
@@ -51,7 +51,7 @@ def run_page(content: Content) -> str:
     times = [name for name, feature in features.items() if feature.get("is_time")]
     evaluation = {**content.evaluation, "times": times}
     body = render(
-        "shared/run_report/report.html",
+        "run_result/report/report.html",
         summary=summary,
         outcome=outcome_words(summary),
         is_stopped=summary.outcome in STOPS,

@@ -1,11 +1,8 @@
 """The result in words, and the run in a few numbers."""
 
 from components.model_version.decisions import HELD, NOT_PROMOTED
-from components.shared.pages.charts.axis import tick_text
-from components.shared.pages.evaluation.metrics import fold_words
-from components.shared.pages.formats import measured, number, signed
-from components.shared.run_report.content import Content
-from components.shared.run_summary.summary import (
+from components.run_result.report.content import Content
+from components.run_result.summary import (
     CANCELLED,
     FAILED,
     GATE_FAILED,
@@ -15,6 +12,9 @@ from components.shared.run_summary.summary import (
     SUCCEEDED,
     Summary,
 )
+from components.shared.pages.charts.axis import tick_text
+from components.shared.pages.evaluation.metrics import fold_words
+from components.shared.pages.formats import measured, number, signed
 from components.shared.vertex.labels import REJECTED, WAITING
 from trainer.metrics.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
 

@@ -1,1 +1,0 @@
-"""Result of a run: `summary.json`, read from its PipelineJob."""
