@@ -1,10 +1,13 @@
 """Small inputs that people have: `new`, `check` and `run` are right about each."""
 
+import base64
+import csv
 import dataclasses
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -15,7 +18,9 @@ from pipelines.projects.starter.__main__ import main
 from tests.support.data.cases import forms, images, parquet, records, tables
 from tests.support.data.cases.case import Case, Result
 from tests.support.data.trials import try_data
-from trainer.workloads import load_workload
+from trainer.workloads import Features, Number, Workload, load_workload
+from trainer.workloads.declarations.names import declared_names
+from trainer.workloads.description import describe, read_description
 
 GROUPS = (tables, parquet, records, images, forms)
 CASES = {name: case for group in GROUPS for name, case in group.CASES.items()}
@@ -55,6 +60,8 @@ def test_new_check_and_run_are_right_about(tmp_path, new, name):
         other = dataclasses.replace(options, files=(CASES[case.same_as].words.split()[1],))
         prepared(tmp_path / "own", other, tmp_path / "other")
         assert examples(tmp_path / "run") == examples(tmp_path / "other")
+    if "a.csv" in case.words:
+        check_requests(result.workload, tmp_path / "a.csv", examples(tmp_path / "run"))
 
 
 def test_no_case_is_lost():
@@ -84,6 +91,37 @@ def examples(folder: Path) -> list[bytes]:
     """Return all records of a folder."""
     files = sorted(map(str, folder.glob("*.tfrecord")))
     return list(tf.data.TFRecordDataset(files).as_numpy_iterator())
+
+
+def check_requests(workload: Workload, path: Path, records: list[bytes]) -> None:
+    """Check that each example is what a model's server reads of the texts of some row."""
+    delimiter = ";" if ";" in path.read_text(encoding="utf-8").partition("\n")[0] else ","
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [*csv.reader(file, delimiter=delimiter)]
+    header = workload.header or rows[0]
+    names = declared_names(header, workload.feature_names, workload.aliases)
+    plain = {one.name for one in workload.used if isinstance(one, Number) and not one.written}
+    instances = [
+        {
+            name: float(text) if name in plain and text else text or None
+            for name, text in zip(names, row, strict=True)
+            if name in workload.feature_names
+        }
+        for row in rows
+        if row != [*header]
+    ]
+    served = read_description(describe(workload)).parse_instances(instances)
+    encoded = [{"b64": base64.b64encode(record).decode()} for record in records]
+    assert in_rows(workload.parse_examples(encoded)) <= in_rows(served)
+
+
+def in_rows(columns: Features) -> set[str]:
+    """Return the values of each row of parsed columns, as one text."""
+    names = sorted(columns)
+    return {
+        str([np.asarray(value).tolist() for value in row])
+        for row in zip(*(columns[name] for name in names), strict=True)
+    }
 
 
 def values_of(record: bytes) -> dict[str, list[Any]]:
