@@ -28,10 +28,8 @@ and the `gapic_metadata.json` of Google's SDK. In addition there are the operati
 `google.longrunning`, and `entries:list` of Cloud Logging. All other methods get 501.
 `python vertex_local/tests/test_coverage.py` writes this page.
 
-- **recorded against the SDK**: `tests/test_sdk_methods.py` calls it with Google's own client.
-- **held against the proto**: it is there, and checks requests against the API's proto; no test
-  calls it with the client.
-- **not there**: the service has other methods of this resource, but not this one.
+`tests/test_sdk_methods.py` calls each method below with Google's own client, except those with
+"proto only", whose requests are checked against the API's proto.
 """
 
 
@@ -45,11 +43,9 @@ class Rpc:
     is_there: bool
 
     @property
-    def state(self) -> str:
-        if not self.is_there:
-            return "not there"
+    def line(self) -> str:
         is_recorded = self.name in RECORDED.get(self.service, "").split()
-        return "recorded against the SDK" if is_recorded else "held against the proto"
+        return f"- {self.name}: `{self.http}`" + ("" if is_recorded else ", proto only")
 
 
 def rpcs() -> Iterator[Rpc]:
@@ -100,15 +96,14 @@ def page() -> str:
     lines = [HEAD.format(num_there=num_there, num_all=len(everything))]
     absent = []
     for service, group in by_service.items():
-        count = sum(rpc.is_there for rpc in group)
-        if not count:
-            absent.append(f"- {service}: {', '.join(rpc.name for rpc in group)}")
+        there = [rpc for rpc in group if rpc.is_there]
+        names = ", ".join(rpc.name for rpc in group if not rpc.is_there)
+        if not there:
+            absent.append(f"- {service}: {names}")
             continue
-        lines.append(
-            f"## {service}: {count} of {len(group)}\n\n| method | HTTP | state |\n|---|---|---|"
-        )
-        lines += [f"| {rpc.name} | `{rpc.http}` | {rpc.state} |" for rpc in group]
-        lines.append("")
+        lines.append(f"## {service}: {len(there)} of {len(group)}\n")
+        lines += [rpc.line for rpc in there]
+        lines += [f"\nNot there: {names}.\n" if names else ""]
     return "\n".join([*lines, "## Services of which nothing is there\n", *absent]) + "\n"
 
 
