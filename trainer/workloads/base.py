@@ -49,19 +49,18 @@ class Recipe:
         warmup: share of all steps during which the learning rate rises.
         weight_decay: decoupled, multiplied by the learning rate; biases and norms have none.
         decay_examples: with more examples of training than this, the weight decay is less in
-            proportion, as more data need less of it; 0: the same for any number.
+            proportion; 0: the same for any number.
         label_smoothing: share of each label that is spread over all classes.
         average_decay: above 0 a moving average of the weights is evaluated and exported.
         clip_norm: largest norm of the gradient; 0: no limit.
         momentum: of sgd or rmsprop; None: that optimizer's default.
         linear_optimizer: trains the model's linear part, if it has one.
         linear_learning_rate: its learning rate; None: that optimizer's default.
-        min_steps: least steps of a training whose settings give neither steps nor epochs: a few
-            epochs of few examples would teach nothing.
-        wanted_steps: steps of such a training if they are at most 100 epochs; else 100 epochs.
+        min_steps: least steps of a training whose settings give neither steps nor epochs.
+        wanted_steps: steps of such a training, but at most 100 epochs.
         part_size: least examples of the parts of a batch that the cores of a replica without GPUs
-            compute at the same time. 0: all cores compute each operation together, which takes
-            longer but is what batch normalization needs: its statistics are of the batch.
+            compute at the same time. 0: all cores compute each operation together, as batch
+            normalization needs it.
     """
 
     learning_rate: float
@@ -96,13 +95,13 @@ class Workload(abc.ABC):
     Attributes:
         label: what it predicts.
         model: a function from the inputs to a Keras model, or several by name, the first of which
-            is the default. Its keyword arguments are settings, `model.NAME`; the arguments `labels`
-            and `facts`, if it has them, get the names of the classes and what was learnt from the
-            train split. None: a default model.
+            is the default. Its keyword arguments are settings, `model.NAME`, except `labels` and
+            `facts`, which get the names of the classes and what was learnt from the train split.
+            None: a default model.
         recipe: default training settings of the model, or of each model by name.
         weight: the column, or feature of a record, that holds the weight of each example.
         class_weights: the weight of each class by its value, 1 for others; or "balanced": the
-            classes of the train split have the same sum of weights.
+            classes have the same sum of weights.
         callbacks: Keras callbacks, which the replica that writes the results calls.
         postprocess: a function from a prediction, a dict, to the prediction to send.
         split: the rule of the splits, unless a run has another one.

@@ -52,7 +52,7 @@ class ImageFolder(Workload, Decoding):
             the same text are in one split.
         augment_with: a function from a training batch, uint8 [batch, height, width] and channels
             if there are several, and random numbers from 0 to 1, [batch, num_noise], to the images
-            to train on; default: `shift_a_little`. None: no augmentation.
+            to train on. None: no augmentation.
         num_noise: how many random numbers your `augment_with` takes for each image.
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.

@@ -80,8 +80,7 @@ class Table(Workload):
     """Rows of a table, from CSV, Parquet or BigQuery.
 
     Without `model` it trains a wide-and-deep model: a linear model of all inputs and crosses, plus
-    a net of embeddings. Both may bend in a number at each fourth percentile of the train split,
-    if it has 500 values and no buckets. Pictures pass through a small residual net first.
+    a net of embeddings. Pictures pass through a small residual net first.
 
     Attributes:
         features: the columns that the examples hold.

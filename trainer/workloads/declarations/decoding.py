@@ -16,8 +16,7 @@ class Decoding:
         channels: 1 for grey, 3 for colour, 4 for colour and transparency.
         fit: `stretch` pictures to the size, `crop` the middle, or `pad` with black.
         white: the value of white in pictures with more than 8 bits, such as 4095 of 12 bits in a
-            16-bit file; default: 65535, for which dark pictures of 16 bits are refused. Pictures
-            with larger values are refused.
+            16-bit file; default: 65535, for which dark pictures of 16 bits are refused.
     """
 
     _: KW_ONLY

@@ -122,7 +122,7 @@ class Text(Feature):
 
     Attributes:
         max_tokens: the size of the vocabulary: the most frequent tokens of the train split, in
-            lower case and without punctuation (see trainer.workloads.encoding.lookups).
+            lower case and without punctuation.
         min_count: how often a token of the vocabulary occurs at least.
         max_length: the tokens of a text that the model gets; further ones are left out.
     """

@@ -207,7 +207,7 @@ class Source:
         files: Download or SourceFile of each raw file; a table, records, or one archive (zip or
             tar) of class folders.
         fetch: a function from an empty folder, to which it writes the files that have no address:
-            the same bytes each time, for they are verified.
+            the same bytes each time.
         routes: further ways to fetch them, of the data that come with Trainyard.
         archive: one that a user may put into the cache folder instead of the files.
         format: of files with many images each.
