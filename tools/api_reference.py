@@ -64,6 +64,7 @@ _STARS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
+_CALLABLE = re.compile(r"Callable\[(?:[^][]|\[(?:[^][]|\[[^][]*\])*\])*\]")
 _SECTION = re.compile(r"^(?:Attributes|Args|Returns|Raises|Example):$", re.MULTILINE)
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
@@ -141,10 +142,10 @@ def _members(thing: Any) -> list[str]:
 
 
 def _type(one: inspect.Parameter) -> str:
-    if one.annotation is inspect.Parameter.empty:
+    if one.annotation in (inspect.Parameter.empty, type(one.default)):
         return ""
-    text = inspect.formatannotation(one.annotation)
-    return ": " + re.sub(r"\b(?:[a-z_]+\.)+", "", text).replace("NoneType", "None")
+    text = re.sub(r"\b(?:[a-z_]+\.)+", "", inspect.formatannotation(one.annotation))
+    return ": " + _CALLABLE.sub("Callable", text).replace("NoneType", "None")
 
 
 def _default(thing: Any, one: inspect.Parameter) -> str:
