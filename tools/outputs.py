@@ -29,6 +29,7 @@ FIELD = re.compile(r"(?:\S(?:\S| \S)*)?  +(?=\S)")
 GAP = re.compile(r"\S  +(?=\S)")
 # They differ from run to run, or from machine to machine.
 RUN_NAME = re.compile(r"-\d{8}-\d{6}(-[0-9a-f]{4})?\b")
+SECONDS = re.compile(r" +[\d.]+ s$", re.MULTILINE)  # `check` says them only from 0.1 s
 NUMBER = re.compile(r"[+-]?\d(?:[\d.,]*\d)?(?:e[+-]?\d+)?")
 RELATION = re.compile(r"\b(better|worse) than\b")
 
@@ -139,5 +140,5 @@ def is_like(shown: str, printed: str) -> bool:
 
 
 def _words(text: str) -> str:
-    text = RUN_NAME.sub("", text.replace(this_person(), PERSON))
+    text = RUN_NAME.sub("", SECONDS.sub("", text).replace(this_person(), PERSON))
     return " ".join(RELATION.sub("better than", NUMBER.sub("0", text)).split())

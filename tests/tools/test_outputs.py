@@ -50,6 +50,10 @@ def test_numbers_of_an_output_may_differ_and_words_may_not(shown, is_same):
     assert is_like(shown, entries(PRINTED, ("verdict",))) is is_same
 
 
+def test_a_duration_at_the_end_of_a_line_may_be_missing():
+    assert is_like("data  wrong\n  no such column", "data  wrong   0.1 s\n  no such column")
+
+
 def test_a_picture_has_the_lines_that_stay_on_a_terminal():
     progress = "\x1b[?25l\r\x1b[2K\x1b[32mx\x1b[0m train\n  step 1"
     erased = "\r\x1b[2K\x1b[1A\x1b[2K  \x1b[32mv\x1b[0m train   2 s\n\x1b[?25h\r\nverdict\n"
