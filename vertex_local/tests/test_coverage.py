@@ -97,14 +97,15 @@ def page() -> str:
     absent = []
     for service, group in by_service.items():
         there = [rpc for rpc in group if rpc.is_there]
-        names = ", ".join(rpc.name for rpc in group if not rpc.is_there)
         if not there:
-            absent.append(f"- {service}: {names}")
+            absent.append(service)
             continue
+        names = ", ".join(rpc.name for rpc in group if not rpc.is_there)
         lines.append(f"## {service}: {len(there)} of {len(group)}\n")
         lines += [rpc.line for rpc in there]
         lines += [f"\nNot there: {names}.\n" if names else ""]
-    return "\n".join([*lines, "## Services of which nothing is there\n", *absent]) + "\n"
+    lines += ["## Services of which nothing is there\n", f"{', '.join(absent)}."]
+    return "\n".join(lines) + "\n"
 
 
 def test_the_page_is_what_the_routes_and_the_api_are():
