@@ -62,6 +62,40 @@ class Cost:
         return hourly * seconds / _SECONDS_PER_HOUR
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingPrice:
+    """Price of a training on Vertex AI, in US dollars; `cost` is for an hour.
+
+    It is `expected` for a duration in `seconds`, at most `most` for the job's time limit, on `spot`
+    or `on demand` machines, by the prices of a `table` (region and date). Starts are not counted.
+    """
+
+    cost: Cost
+    seconds: float | None
+    expected: float | None
+    most: float
+    kind: str
+    table: str
+
+
+def training_price(
+    shape: Shape, seconds: float | None, *, prices: Path = PRICES
+) -> TrainingPrice | None:
+    """Return the price of a training with a duration; None on a persistent resource."""
+    if shape.persistent_resource:
+        return None
+    table = read_prices(prices)
+    cost = cluster_cost(shape, table)
+    return TrainingPrice(
+        cost=cost,
+        seconds=seconds,
+        expected=None if seconds is None else cost.until(seconds, is_spot=shape.spot),
+        most=cost.until(shape.timeout_seconds, is_spot=shape.spot),
+        kind="spot" if shape.spot else "on demand",
+        table=f"{table.region}, {table.date}",
+    )
+
+
 def resource_note(shape: Shape) -> str:
     """Return a note on the price of a job on a persistent resource, "" for any other."""
     name = shape.persistent_resource

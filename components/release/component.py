@@ -140,7 +140,6 @@ def release_model(
         Output: resource name of the version; promoted: the same if this run made it the default.
     """
     from components.endpoint.deployments import scale
-    from components.endpoint.ensure import find_endpoint
     from components.errors import errors_in_one_line
     from components.model_version.champion import default_champion
     from components.model_version.companions import GOLDEN_FIELDS
@@ -148,11 +147,10 @@ def release_model(
     from components.model_version.recorded import record_evaluation
     from components.release.options import ReleaseOptions, ServingOptions
     from components.release.overlap import Contest
-    from components.release.release import promote_known, release_version, serve_promoted
+    from components.release.release import Release, promote_known, release_version, serve_promoted
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
     from components.shared.vertex.resource_name import ResourceName
-    from trainer import Json
 
     api = connect(project, location)
     name = ResourceName.from_version_name(version)
@@ -177,29 +175,29 @@ def release_model(
         limit.set(timeout_seconds, setting="release.timeout_seconds")
         resources = ServingOptions.from_json(serving).resources
         contest = Contest(api, name, champion=champion_version, reasons=reasons, judge=judge)
-        shared: Json = {
-            "endpoint_name": endpoint_name,
-            "golden": read_object(golden.path, *GOLDEN_FIELDS),
-            "options": options,
-        }
-        served: Json = {"resources": resources, "keep_endpoint": keep_endpoint, "run": run}
-        promotion: Json = {
-            "contest": contest,
-            "cause": promoted_by(run),
-            "metrics": metrics,
-            "table_path": table.path,
-        }
+        released = Release(
+            contest=contest,
+            endpoint_name=endpoint_name,
+            options=options,
+            cause=promoted_by(run),
+            golden=read_object(golden.path, *GOLDEN_FIELDS),
+            metrics=metrics,
+            table_path=table.path,
+            resources=resources,
+            keep_endpoint=keep_endpoint,
+            run=run,
+        )
         default = default_champion(api, name.unversioned).version
         if not is_known:
             # `ModelDeployOp` takes no autoscaling target.
-            scale(api, find_endpoint(api, endpoint_name) or {}, name, resources)
-            release_version(api, name, **shared, **promotion)
+            scale(api, released.find_endpoint() or {}, name, resources)
+            release_version(released)
         elif default == champion_version != version:
-            promote_known(api, name, **shared, **served, **promotion)
+            promote_known(released)
             content = read_object(evaluation.path, "label_kind", "metrics")
             reasons = contest.reasons
             record_evaluation(api, name, content, verdict="passed", reasons=reasons, state="")
         else:
-            serve_promoted(api, name, **shared, **served)
+            serve_promoted(released)
             return version, ""
     return version, version

@@ -25,6 +25,7 @@ class Contest:
     hold the model or reject the version; `lifts_rejection` if that person is the same.
 
     Attributes:
+        api, version: The service and the version.
         champion: Resource name of the version that the model was last compared with, "" for none.
         reasons: Reasons of the verdict of that comparison, a line each.
     """
@@ -41,8 +42,8 @@ class Contest:
     ) -> None:
         self.champion = champion
         self.reasons = reasons
-        self._api = api
-        self._version = version
+        self.api = api
+        self.version = version
         self._judge = judge
         self._lifts_rejection = lifts_rejection
 
@@ -72,14 +73,14 @@ class Contest:
 
     def _rival(self) -> Champion | None:
         """Return the present default version if the model was not compared with it."""
-        versions = list_versions(self._api, self._version.unversioned)
-        ours = [v.get("labels", {}) for v in versions if version_name(v) == self._version]
+        versions = list_versions(self.api, self.version.unversioned)
+        ours = [v.get("labels", {}) for v in versions if version_name(v) == self.version]
         stop = stop_of(versions, ours[0].get(MODEL_LABEL, "") if ours else "")
         is_lifted = self._lifts_rejection and stop.startswith(REJECTED)
         if stop and not stop.startswith(WAITING) and not is_lifted:
             raise StepError(f"not promoted, {stop}")
         default = champion_of(versions)
-        is_known = default.version in ("", self.champion, self._version.name)
+        is_known = default.version in ("", self.champion, self.version.name)
         return None if is_known else default
 
     def _compare(self, default: Champion) -> None:

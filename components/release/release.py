@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.endpoint.deployments import (
     Move,
@@ -38,71 +39,115 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def release_version(
-    api: VertexApi, version: ResourceName, *, options: ReleaseOptions, **promotion: Any
-) -> None:
-    """Promote a deployed version; then undeploy the versions that have no traffic.
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A version that is to be the default, and how it is served and checked.
 
-    The previous one is kept if the options say so. The arguments are as in `promote_deployed`.
+    Attributes:
+        contest: Its comparison with the default version.
+        cause: An entry of the model's history (`history.py`).
+        golden, metrics, table_path: As in `predict_golden`.
+        resources: Machines of its deployment.
+        keep_endpoint: Serve it although the endpoint serves nothing.
+        run: The label of a new endpoint.
     """
-    endpoint = promote_deployed(api, version, options=options, **promotion)
-    undeploy_idle(api, endpoint, keep=version, keep_previous=options.keep_previous)
+
+    contest: Contest
+    endpoint_name: str
+    options: ReleaseOptions
+    cause: str
+    golden: Json
+    metrics: "Metrics"
+    table_path: str
+    resources: Json
+    keep_endpoint: bool
+    run: str
+
+    @property
+    def api(self) -> VertexApi:
+        """The service."""
+        return self.contest.api
+
+    @property
+    def version(self) -> ResourceName:
+        """The version."""
+        return self.contest.version
+
+    def find_endpoint(self) -> Json | None:
+        """Return the endpoint, None if there is none."""
+        return find_endpoint(self.api, self.endpoint_name)
+
+    def log_requests(self, endpoint: Json) -> None:
+        """Log the endpoint's requests, or stop it, as the options say."""
+        if (rate := self.options.log_requests) is not None:
+            set_request_log(self.api, endpoint, rate=rate, table=self.options.log_table)
+
+    def set_default(self) -> None:
+        """Make the version the default, unless a person or another run came before."""
+        contest = self.contest
+        set_default(
+            self.api,
+            self.version,
+            cause=self.cause,
+            reasons=contest.reasons,
+            confirm=contest.confirm,
+        )
+
+    def undeploy_idle(self, endpoint: str) -> None:
+        """Undeploy the other versions without traffic, but the previous one if it is to be kept."""
+        keep_previous = self.options.keep_previous
+        undeploy_idle(self.api, endpoint, keep=self.version, keep_previous=keep_previous)
 
 
-def promote_deployed(
-    api: VertexApi,
-    version: ResourceName,
-    *,
-    endpoint_name: str,
-    contest: Contest,
-    options: ReleaseOptions,
-    cause: str,
-    golden: Json,
-    metrics: "Metrics",
-    table_path: str,
-) -> str:
+def release_version(release: Release) -> None:
+    """Promote a deployed version; then undeploy the versions that have no traffic."""
+    release.undeploy_idle(promote_deployed(release))
+
+
+def promote_deployed(release: Release) -> str:
     """Move an endpoint's traffic to a deployed version, and the alias `default`, step by step.
 
     First it answers logged requests without traffic (replay), then it gets growing shares of
     the traffic, each for a while (canary), then all of it, as the options say. Then it must
     repeat its golden predictions, and becomes the default. Before the traffic moves, and again
     before the alias does, the version must have passed beside the default of that moment. If a
-    step fails, the traffic split is restored. `contest` is its comparison with the default
-    version, `cause` an entry of the model's history (`history.py`). `golden`, `metrics` and
-    `table_path` are as in `predict_golden`. Return the endpoint's resource name.
+    step fails, the traffic split is restored. Return the endpoint's resource name.
 
     Raises:
         StepError: The version must not be released; says why.
         VertexError: A request failed.
     """
-    body = find_endpoint(api, endpoint_name)
+    api, version, options = release.api, release.version, release.options
+    body = release.find_endpoint()
     if body is None:
-        raise StepError(f"the endpoint {endpoint_name} was deleted during the run; start it again")
+        name = release.endpoint_name
+        raise StepError(f"the endpoint {name} was deleted during the run; start it again")
     endpoint = str(body["name"])
     values = replay_logged(api, body, version, options=options)
-    _log_requests(api, body, options)
+    release.log_requests(body)
     with ExitStack() as stack:
-        contest.check()
+        release.contest.check()
         for percentage in options.canary_shares:
             move = partial(with_share, percentage=percentage)
             share = stack.enter_context(moved_traffic(api, endpoint, version, move=move))
             if share == WHOLE:  # it is the only one
                 break
-            for name, count in watch(api, endpoint, version, golden, options=options).items():
+            watched = watch(api, endpoint, version, release.golden, options=options)
+            for name, count in watched.items():
                 values[name] = values.get(name, 0) + count
-            contest.check()
+            release.contest.check()
         stack.enter_context(moved_traffic(api, endpoint, version))
         predict_golden(
             api,
-            golden,
+            release.golden,
             endpoint=endpoint,
             version=version,
-            metrics=metrics,
-            table_path=table_path,
+            metrics=release.metrics,
+            table_path=release.table_path,
             values=values,
         )
-        contest.check()
-        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
+        release.contest.check()
+        release.set_default()
     return endpoint
 
 
@@ -154,88 +199,57 @@ def _is_default(record: Json) -> bool:
     return DEFAULT in record.get("versionAliases", [])
 
 
-def promote_known(
-    api: VertexApi,
-    version: ResourceName,
-    *,
-    endpoint_name: str,
-    resources: Json,
-    keep_endpoint: bool,
-    run: str,
-    contest: Contest,
-    options: ReleaseOptions,
-    golden: Json,
-    **promotion: Any,
-) -> bool:
+def promote_known(release: Release) -> bool:
     """Make a registered version the default; return whether an endpoint serves it.
 
     It is deployed without traffic and released if the endpoint is to be kept or is serving; if that
-    fails, it is undeployed. The arguments are as in `promote_deployed`; `run` is the label of a new
-    endpoint.
+    fails, it is undeployed.
 
     Raises:
         StepError: The version must not be released; says why.
         VertexError: A request failed.
     """
-    contest.check()
-    endpoint = find_endpoint(api, endpoint_name)
-    if not (keep_endpoint or (endpoint and is_serving(endpoint))):
-        cause = promotion["cause"]
-        set_default(api, version, cause=cause, reasons=contest.reasons, confirm=contest.confirm)
+    release.contest.check()
+    endpoint = release.find_endpoint()
+    if not (release.keep_endpoint or (endpoint and is_serving(endpoint))):
+        release.set_default()
         return False
-    no_traffic = partial(with_share, percentage=0)
     with (
-        ensured_endpoint(api, endpoint_name, run=run) as endpoint,
-        released(api, endpoint, version, golden=golden, resources=resources, move=no_traffic),
+        ensured_endpoint(release.api, release.endpoint_name, run=release.run) as endpoint,
+        released(
+            release.api,
+            endpoint,
+            release.version,
+            golden=release.golden,
+            resources=release.resources,
+            move=partial(with_share, percentage=0),
+        ),
     ):
-        name = promote_deployed(
-            api,
-            version,
-            endpoint_name=endpoint_name,
-            contest=contest,
-            options=options,
-            golden=golden,
-            **promotion,
-        )
-    # Not in the block: its failure would undeploy the default.
-    undeploy_idle(api, name, keep=version, keep_previous=options.keep_previous)
+        name = promote_deployed(release)
+    release.undeploy_idle(name)  # not in the block: its failure would undeploy the default
     return True
 
 
-def serve_promoted(
-    api: VertexApi,
-    version: ResourceName,
-    *,
-    endpoint_name: str,
-    resources: Json,
-    keep_endpoint: bool,
-    run: str,
-    golden: Json,
-    options: ReleaseOptions,
-) -> None:
+def serve_promoted(release: Release) -> None:
     """Serve a promoted version, if the endpoint is to be kept or is serving; else do nothing.
 
     Nothing is done either if it is not the default version any more: another run or a person chose
     another one meanwhile. Older versions of the model are undeployed, as the options say.
     """
-    endpoint = find_endpoint(api, endpoint_name)
+    api, version, resources = release.api, release.version, release.resources
+    endpoint = release.find_endpoint()
     logger.info("the trained model is the same as %s: no new version is registered", version)
     default = default_champion(api, version.unversioned).version
     if default != version.name:
         logger.warning("the default is %s now, which stays in service", default or "no version")
         return
-    if not keep_endpoint and not (endpoint and is_serving(endpoint)):
+    if not release.keep_endpoint and not (endpoint and is_serving(endpoint)):
         return
-    endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)
-    _log_requests(api, endpoint, options)
+    endpoint = endpoint or ensure_endpoint(api, release.endpoint_name, run=release.run)
+    release.log_requests(endpoint)
     if traffic_of(endpoint).get(find_deployed(endpoint, version)) == WHOLE:
         scale(api, endpoint, version, resources)
     else:
-        with released(api, endpoint, version, golden=golden, resources=resources):
+        with released(api, endpoint, version, golden=release.golden, resources=resources):
             pass
-    undeploy_idle(api, endpoint["name"], keep=version, keep_previous=options.keep_previous)
-
-
-def _log_requests(api: VertexApi, endpoint: Json, options: ReleaseOptions) -> None:
-    if options.log_requests is not None:
-        set_request_log(api, endpoint, rate=options.log_requests, table=options.log_table)
+    release.undeploy_idle(endpoint["name"])

@@ -1,12 +1,11 @@
 """Logs of training jobs and of a run's tasks, through Cloud Logging's REST API."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from components.shared.vertex.api import VertexApi
 from pipelines.errors import ResourceError
-from pipelines.resources.kinds import JOB, POLL_SECONDS, Kind
+from pipelines.resources.kinds import JOB, Kind
 from trainer import Json
 from trainer.cluster.roles import ROLES
 
@@ -59,14 +58,12 @@ def follow_logs(
     `readers_of` returns the labels and readers of the logs that exist. With `is_followed` new
     entries are yielded, too, until the end.
     """
-    while True:
-        resource = kind.get(api, name)  # before the logs: the last entries are read after the end
+    for resource in kind.polled(api, name):  # the last entries are read after the end
         for label, reader in readers_of(resource):
             for entry in reader.new_entries():
                 yield label, entry
-        if not is_followed or kind.is_final(resource):
+        if not is_followed:
             return
-        time.sleep(max(POLL_SECONDS, api.min_poll_seconds))
 
 
 def job_log_lines(

@@ -1,8 +1,6 @@
 """Training jobs and their replicas as tables and lines."""
 
-import datetime
 from operator import itemgetter
-from typing import Any
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.task_details import job_warnings, replicas_of
@@ -50,11 +48,11 @@ def job_summary(api: VertexApi, job: Json) -> list[str]:
 def replicas_table(api: VertexApi, job: Json) -> TextTable:
     """Return a row for each replica: its status, if the service reports it, and last log line.
 
-    CORES is the average number of busy cores; MEMORY is the current use, or the peak after the end.
+    MEMORY is the current use, or the peak after the end.
     """
     job_id = short_name(job["name"])
     rows = [_replica_row(replica) for replica in _replicas(api, job_id, job)]
-    headings = ("REPLICA", "STATE", "EXIT", "RESTARTS", "CPU", "CORES", "MEMORY", "LAST LINE")
+    headings = ("REPLICA", "STATE", "EXIT", "RESTARTS", "CPU", "MEMORY", "LAST LINE")
     return TextTable(headings, rows)
 
 
@@ -79,7 +77,6 @@ def _replica_row(replica: Json) -> tuple[str, ...]:
         replica.get("exitCode"),
         replica.get("restarts"),
         _cpu(replica),
-        _cores(replica),
         _memory(replica),
         str(replica.get("lastLine", "")).removeprefix(f"{name} "),
     )
@@ -90,20 +87,7 @@ def _cpu(replica: Json) -> str:
     return f"{replica['cpuSeconds']:.1f} s" if "cpuSeconds" in replica else ""
 
 
-def _cores(replica: Json) -> str:
-    seconds = _seconds_between(replica.get("startTime"), replica.get("endTime"))
-    return f"{replica['cpuSeconds'] / seconds:.1f}" if "cpuSeconds" in replica and seconds else ""
-
-
 def _memory(replica: Json) -> str:
     """Return the memory in use, or the peak of a replica that has ended."""
     size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
     return f"{size / 1e6:.0f} MB" if size else ""
-
-
-def _seconds_between(start: Any, end: Any) -> float:
-    if not start:
-        return 0.0
-    started = datetime.datetime.fromisoformat(start)
-    ended = datetime.datetime.fromisoformat(end) if end else datetime.datetime.now(datetime.UTC)
-    return (ended - started).total_seconds()

@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -79,13 +80,13 @@ class EarlierTasks:
     def __init__(
         self, jobs: Iterable[Json], *, is_reusable: Callable[[EarlierTask], bool] = lambda _: True
     ) -> None:
-        self._unread = iter(jobs)
-        self._read: list[Json] = []
+        self._jobs = iter(jobs)
         self.is_reusable = is_reusable
 
     def of(self, task: str) -> Iterator[EarlierTask]:
         """Yield the tasks of a name that have succeeded."""
-        for job in self._jobs():
+        self._jobs, jobs = itertools.tee(self._jobs)  # which keeps those that were read
+        for job in jobs:
             detail = details_by_name(job).get(task, {})
             spec = job.get("pipelineSpec", {})
             name = component_names(spec).get(task)
@@ -97,12 +98,6 @@ class EarlierTasks:
                     component=component,
                     container=container_of(spec, component),
                 )
-
-    def _jobs(self) -> Iterator[Json]:
-        yield from self._read
-        for job in self._unread:
-            self._read.append(job)
-            yield job
 
 
 def component_names(spec: Json) -> dict[str, str]:

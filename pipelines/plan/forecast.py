@@ -107,7 +107,14 @@ class _Walk:
         state, earlier = fate.state, None
         can_be_cached = bool(task.get("cachingOptions", {}).get("enableCache"))
         if state == RUNS and can_be_cached and not inputs.unknown:
-            earlier = self._same(name, component, container, inputs)
+            same = (
+                task
+                for task in self._earlier.of(name)
+                if (task.component, task.container) == (component, container)
+                and has_inputs(task, inputs)
+                and self._earlier.is_reusable(task)
+            )
+            earlier = next(same, None)
             state = CACHED if earlier else RUNS
         return TaskForecast(
             task=name,
@@ -120,15 +127,6 @@ class _Walk:
             container=container,
             earlier=earlier or next(self._earlier.of(name), None),
         )
-
-    def _same(
-        self, name: str, component: Json, container: Json, inputs: TaskValues
-    ) -> EarlierTask | None:
-        for task in self._earlier.of(name):
-            is_same = (task.component, task.container) == (component, container)
-            if is_same and has_inputs(task, inputs) and self._earlier.is_reusable(task):
-                return task
-        return None
 
     def _outputs(self, task: TaskForecast) -> TaskValues:
         if task.state == CACHED and task.earlier:

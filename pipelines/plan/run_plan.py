@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.plan_training.prices import PRICES, Cost, cluster_cost, quota_needed, read_prices
-from components.plan_training.shape import Shape
+from components.plan_training.prices import TrainingPrice, quota_needed, training_price
 from components.run_result.settings import parameters_of
 from components.shared.vertex.api import VertexApi
 from pipelines.plan.earlier_tasks import EarlierTask, EarlierTasks, LocalCache
@@ -41,21 +40,6 @@ class PlannedTask:
     reason: str
     seconds: float | None
     earlier: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingPrice:
-    """Price of a training on Vertex AI, in US dollars; `cost` is for an hour.
-
-    It is `expected` for the duration of an earlier run's training, at most `most` for the job's
-    time limit, on `spot` or `on demand` machines, by the prices of a `table` (region and date).
-    """
-
-    cost: Cost
-    expected: float | None
-    most: float
-    kind: str
-    table: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +87,10 @@ def plan_of(api: VertexApi | None, submission: Submission, *, state_dir: Path | 
     training = next((task for task in tasks if task.name == TRAINING_TASK), None)
     if not config or not training or training.state in (CACHED, SKIPPED):
         return RunPlan(run=submission.run, tasks=tasks)
-    price = training_price(config.cluster, training.seconds)
     return RunPlan(
         run=submission.run,
         tasks=tasks,
-        price=None if config.cluster.persistent_resource else price,
+        price=training_price(config.cluster, training.seconds),
         quota=quota_needed(config.cluster),
     )
 
@@ -127,19 +110,6 @@ def earlier_jobs(api: VertexApi, request: Json) -> Iterator[Json]:
     for record in itertools.islice(records, MAX_RUNS):
         if job := api.find(record["name"]):  # None: deleted in the meantime
             yield job
-
-
-def training_price(shape: Shape, seconds: float | None) -> TrainingPrice:
-    """Return the price of a training with a duration; its start is not counted."""
-    table = read_prices(PRICES)
-    cost = cluster_cost(shape, table)
-    return TrainingPrice(
-        cost=cost,
-        expected=None if seconds is None else cost.until(seconds, is_spot=shape.spot),
-        most=cost.until(shape.timeout_seconds, is_spot=shape.spot),
-        kind="spot" if shape.spot else "on demand",
-        table=f"{table.region}, {table.date}",
-    )
 
 
 def _planned(task: TaskForecast, earlier: EarlierTasks, titles: Mapping[str, str]) -> PlannedTask:

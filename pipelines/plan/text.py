@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from components.plan_training.prices import resource_note
+from components.plan_training.prices import TrainingPrice, resource_note
 from pipelines.config.run_config import RunConfig
 from pipelines.plan.forecast import CACHED, RUNS, SKIPPED
-from pipelines.plan.run_plan import RunPlan, TrainingPrice
+from pipelines.plan.run_plan import RunPlan
 from pipelines.resources.table import TextTable
 from trainer import Json
 

@@ -3,7 +3,8 @@
 import dataclasses
 import math
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -79,14 +80,20 @@ class Kind:
         """Return whether the resource has reached a final state."""
         return self.state_of(resource) in self.final_states
 
-    def wait(self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf) -> Json:
-        """Wait until a resource reaches a final state; return it.
+    def polled(
+        self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf
+    ) -> Iterator[Json]:
+        """Yield a resource at intervals until it has reached a final state.
 
         Raises:
             TimeoutError: it did not in time; the message has its state.
         """
         deadline = time.monotonic() + timeout_seconds
-        while not self.is_final(resource := self.get(api, name)):
+        while True:
+            resource = self.get(api, name)
+            yield resource
+            if self.is_final(resource):
+                return
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(
@@ -94,7 +101,11 @@ class Kind:
                     "it continues"
                 )
             time.sleep(min(max(POLL_SECONDS, api.min_poll_seconds), left))
-        return resource
+
+    def wait(self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf) -> Json:
+        """Wait until a resource reaches a final state, as `polled`; return it."""
+        [ended] = deque(self.polled(api, name, timeout_seconds=timeout_seconds), maxlen=1)
+        return ended
 
     def cancel(self, api: VertexApi, name: str) -> Json:
         """Request cancellation unless the resource is final; return it as it was before."""

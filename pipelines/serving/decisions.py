@@ -25,7 +25,7 @@ from components.model_version.registry import (
 )
 from components.release.options import ReleaseOptions
 from components.release.overlap import Contest
-from components.release.release import promote_known
+from components.release.release import Release, promote_known
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import HELD_LABEL, REJECTED
 from components.shared.vertex.resource_name import ResourceName
@@ -108,35 +108,31 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
     _refuse_default(record, version)
     golden = _golden(record, name)
     parameters = parameters_of_run(api, record)
-    options = ReleaseOptions.from_json(str(parameters.get("release", "")))
-    endpoint_name = str(parameters.get("endpoint_name") or record["displayName"])
-    resources = resources_of_run(parameters, {})
     model = version.unversioned
     compared = find_compared(api, version.name) if is_compared else default_champion(api, model)
-    contest = Contest(
-        api,
-        version,
-        champion=compared.version,
-        reasons=verdict_of(record),
-        judge=partial(_refuse_comparison, name, compared),
-        lifts_rejection=is_rejected(record),
-    )
-    is_served = promote_known(
-        api,
-        version,
-        endpoint_name=endpoint_name,
-        resources=resources,
-        keep_endpoint=bool(parameters.get("keep_endpoint")),
-        run=BY_HAND,
-        contest=contest,
-        options=options,
+    release = Release(
+        contest=Contest(
+            api,
+            version,
+            champion=compared.version,
+            reasons=verdict_of(record),
+            judge=partial(_refuse_comparison, name, compared),
+            lifts_rejection=is_rejected(record),
+        ),
+        endpoint_name=str(parameters.get("endpoint_name") or record["displayName"]),
+        options=ReleaseOptions.from_json(str(parameters.get("release", ""))),
         cause=approved_by(this_person()),
         golden=golden,
         metrics=Metrics(name="metrics", uri=os.devnull),
         table_path=os.devnull,
+        resources=resources_of_run(parameters, {}),
+        keep_endpoint=bool(parameters.get("keep_endpoint")),
+        run=BY_HAND,
     )
+    serving = "and no endpoint serves its model"
+    if promote_known(release):
+        serving = f"served by {release.endpoint_name}"
     decide(api, version, APPROVED, by=this_person(), reason=reason)
-    serving = f"served by {endpoint_name}" if is_served else "and no endpoint serves its model"
     return [f"the default is {version_text(record, version)}, {serving}"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from components.errors import StepError
 from components.model_version.companions import STATISTICS_FILE, read_companion
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.prices import PRICES, Cost, cluster_cost, read_prices
+from components.plan_training.prices import PRICES, TrainingPrice, training_price
 from components.prepare_examples.output.publish import ANOMALIES, MANIFEST
 from components.run_result.report.links import Links, links_of
 from components.run_result.settings import parameters_of
@@ -22,22 +22,6 @@ logger = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
 TRAINING_TASK = "train"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingCost:
-    """Cost of a training on Vertex AI, in US dollars, by the price table of a date."""
-
-    cost: Cost
-    hours: float
-    is_spot: bool
-    region: str
-    date: str
-
-    @property
-    def dollars(self) -> float:
-        """The cost of the training's time."""
-        return self.hours * (self.cost.spot if self.is_spot else self.cost.on_demand)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +50,7 @@ class Content:
     progress: Sequence[Json] = ()
     replicas: Sequence[Json] = ()
     links: Links = field(default_factory=Links)
-    cost: TrainingCost | None = None
+    cost: TrainingPrice | None = None
 
     @property
     def has_data_report(self) -> bool:
@@ -107,26 +91,21 @@ def read_evaluation(summary: Summary) -> Json:
     return _read_json(summary.evaluation)
 
 
-def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> TrainingCost | None:
+def training_cost(cluster: str, summary: Summary, *, prices: Path = PRICES) -> TrainingPrice | None:
     """Return the cost of a run's training; None without one, or if a price is unknown.
 
     A run that did not train has none, and one that trained on a persistent resource.
     """
     done = [t for t in summary.tasks if t["name"] == TRAINING_TASK and not t["cached"]]
     seconds = sum(task["seconds"] for task in done)
-    if not (cluster and seconds and prices.is_file()):
+    if not (cluster and seconds):
         return None
     try:
-        shape, table = ClusterSpec.from_json(cluster), read_prices(prices)
+        price = training_price(ClusterSpec.from_json(cluster), seconds, prices=prices)
     except (TrainerError, StepError, OSError) as error:
         logger.warning("the cost of the training is unknown: %s", error)
         return None
-    cost = cluster_cost(shape, table)
-    if cost.unknown or shape.persistent_resource:
-        return None
-    return TrainingCost(
-        cost=cost, hours=seconds / 3600, is_spot=shape.spot, region=table.region, date=table.date
-    )
+    return None if price and price.cost.unknown else price
 
 
 def _inside(folder: str, name: str = STATISTICS_FILE) -> str:

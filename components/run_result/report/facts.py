@@ -30,7 +30,7 @@ def facts_of(content: Content) -> Json:
         "gain": gain.get("difference"),
         "gain_low": gain.get("low"),
         "gain_high": gain.get("high"),
-        "cost": round(content.cost.dollars, 4) if content.cost else None,
+        "cost": round(content.cost.expected or 0, 4) if content.cost else None,
         "model": summary.model_version,
         "report": REPORT_FILE,  # beside summary.json
         "commands": "\n".join(_commands(model)) if model else "",

@@ -1,8 +1,8 @@
 """`trainyard endpoints`: list, predict, deploy, log, undeploy, watch and delete."""
 
 import argparse
+import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from pipelines.resources.endpoints import endpoints_table, list_endpoints, log_requests
 from pipelines.resources.names import endpoint_of, short_name
+from pipelines.resources.table import TextTable
 from pipelines.serving import instances, releases
+from trainer import Json
+from trainer.errors import ConfigError
 from trainer.runtime.processes import ending_with_parent
 
 PREDICT = """\
@@ -26,6 +29,7 @@ Requests predictions from an endpoint. A large file is sent in several requests.
   trainyard endpoints predict mnist --instances request.json
 """
 WATCH_TIMEOUT_SECONDS = 600
+WATCH_HEADINGS = ("FEATURE", "AGAINST", "DISTANCE", "LIMIT", "VERDICT", "CHANGE")
 WATCH = f"""\
 Compares the last logged requests of an endpoint with the data that its model has learnt from (skew)
 and with as many requests before them (drift). Each feature is shown with its largest distance, the
@@ -215,13 +219,49 @@ def _add_watch(actions: Any) -> None:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    options = [f"--threshold={threshold}" for threshold in arguments.thresholds]
-    options += [f"--last={arguments.last}"] if arguments.last is not None else []
-    options += ["--json"] if arguments.json else []
+    options: Json = {"thresholds": dict(map(_threshold, arguments.thresholds))}
+    if arguments.last is not None:
+        options["last"] = arguments.last
     with api_of(arguments) as api:
-        options += [f"--project={api.project}", f"--location={api.location}"]
         # A process of its own: a model's workload may be code of the user.
-        command = ending_with_parent("components.endpoint.watch", f"--endpoint={arguments.name}")
-        sys.stdout.flush()
-        done = subprocess.run([*command, *options], check=False, timeout=WATCH_TIMEOUT_SECONDS)
+        words = (api.project, api.location, arguments.name, json.dumps(options))
+        command = ending_with_parent("components.endpoint.watch", *words)
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, timeout=WATCH_TIMEOUT_SECONDS
+        )
+    if done.stdout:
+        show = print_json if arguments.json else _show_watch
+        show(json.loads(done.stdout))
     return done.returncode
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ConfigError(
+            f"--threshold is {text!r}; write DISTANCE=VALUE, such as psi=0.2"
+        ) from None
+
+
+def _show_watch(result: Json) -> None:
+    rows = [
+        (
+            found["feature"],
+            found["against"],
+            f"{found['distance']} {found['value']:.3f}",
+            f"{found['limit']:.3g}",
+            found["verdict"],
+            found["words"],
+        )
+        for found in result["findings"]
+    ]
+    if rows:
+        print_table(TextTable(WATCH_HEADINGS, rows))
+    for note in result["notes"]:
+        print(f"note: {note}")
+    when = f"{result['num_instances']:,} instances, {result['first']} to {result['last']}"
+    print(f"{result['endpoint']}: {result['verdict']} ({when})")
+    if result["verdict"] == "alert":
+        print(result["words"])

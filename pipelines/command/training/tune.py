@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import sys
-import time
 
 from rich.console import Console
 from rich.live import Live
@@ -31,7 +30,7 @@ from pipelines.jobs.tuning import (
 )
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
-from pipelines.resources.kinds import POLL_SECONDS, TUNING
+from pipelines.resources.kinds import TUNING
 from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
 from pipelines.runs.execute import new_run_name
@@ -169,8 +168,7 @@ def _show_to_end(api: VertexApi, job_id: str) -> Json:
     console = Console(stderr=True)
     num_ended, best = 0, ""
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        while True:
-            job = TUNING.get(api, job_id)
+        for job in TUNING.polled(api, job_id):
             facts = tuning_facts(job)
             ended = [trial for trial in facts["trials"] if trial["seconds"] is not None]
             if console.is_terminal:
@@ -180,6 +178,4 @@ def _show_to_end(api: VertexApi, job_id: str) -> Json:
                 news = "" if best == best_line(facts) else f"; {best_line(facts)}"
                 print(f"{len(ended)} of {facts['num_trials']} trials{news}", file=sys.stderr)
                 num_ended, best = len(ended), best_line(facts)
-            if TUNING.is_final(job):
-                return job
-            time.sleep(max(POLL_SECONDS, api.min_poll_seconds))
+    return job

@@ -305,8 +305,8 @@ def test_the_cost_of_a_training_is_its_time_on_the_machines(tmp_path):
         for name, shape in shapes.items()
     }
 
-    assert found["on demand"].dollars == pytest.approx(59 * 3.6 / 3600)
-    assert found["spot"].dollars == pytest.approx(59 * 1.8 / 3600)
+    assert found["on demand"].expected == pytest.approx(59 * 3.6 / 3600)
+    assert found["spot"].expected == pytest.approx(59 * 1.8 / 3600)
     assert found["no price"] is None
     assert training_cost("no JSON", summary, prices=prices) is None
     assert training_cost("{}", summary, prices=tmp_path / "missing") is None

@@ -1,29 +1,28 @@
-"""Settings of a job's examples as flags of the command that prepares them."""
+"""Settings of a job's examples in the process that prepares them."""
 
-import argparse
+import json
 
 import pytest
 
 from components.prepare_examples.settings.options import PrepareOptions
-from pipelines.jobs.examples import prepare_flags
-from trainer.config.flags import add_flags
+from pipelines.config.built_in import taxi
+from pipelines.config.settings import with_settings
+from pipelines.jobs.examples import examples_of
+from pipelines.places.target import local_target
 
 pytestmark = pytest.mark.fast
-
-RATIOS = {"train": 0.5, "eval": 0.25, "test": 0.25}
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"files": ["a b.csv", "c,d.csv"], "max_examples": 7},
-        {"split": {"by": "day", "test": ["x, y", "z"]}, "ratios": RATIOS},
-        {"split_key": ("id", "town"), "max_quarantine": 0.5, "block_on": "none"},
+        {"max_examples": "7"},
+        {"prepare.split": '{"by": "day", "test": ["x, y", "z"]}', "prepare.block_on": "none"},
+        {"prepare.split_key": "[id, town]", "prepare.max_quarantine": "0.5"},
     ],
 )
-def test_flags_of_settings_are_read_as_these_settings(settings):
-    parser = argparse.ArgumentParser()
-    add_flags(parser, PrepareOptions)
-    options = PrepareOptions(**settings)
-    read = vars(parser.parse_args(prepare_flags(options)))
-    assert {name: read[name] for name in settings} == settings
+def test_settings_are_those_of_the_run(settings, tmp_path):
+    config = with_settings(taxi(), [f"{key}={text}" for key, text in settings.items()])
+    request = examples_of(config, local_target(tmp_path), examples_dir=None).request
+    values = json.loads(json.dumps(request))["options"]
+    assert PrepareOptions.from_values(values) == config.prepare_options()

@@ -93,7 +93,6 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
 
     for module in (target_options, jobs_submit):
         monkeypatch.setattr(module, "connect", connect)
-    monkeypatch.setattr("pipelines.jobs.log.POLL_SECONDS", 0.01)
     monkeypatch.setattr("pipelines.resources.kinds.POLL_SECONDS", 0.01)
 
     def run(*arguments):

@@ -10,12 +10,11 @@ from components.plan_training.plan import plan_training
 from pipelines.cli import main
 from pipelines.command.parser import seconds
 from pipelines.config.cluster_files import read_cluster, warn_of_local_limits
-from pipelines.jobs.examples import examples_of
+from pipelines.jobs.examples import Examples, examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.places.target import local_target, vertex_target
 from pipelines.projects.runs import find_run
 from trainer.errors import ConfigError
-from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
 from vertex_local.pipelines.gcpc.requests import LauncherCall, create_job
 
@@ -149,41 +148,18 @@ def test_invalid_duration_is_refused(text):
         seconds(text)
 
 
-PREPARED = {
-    "workload": "taxi",
-    "settings": {},
-    "sources": [{"file": file.name, "sha256": file.sha256} for file in TAXI.files],
-}
+def test_examples_are_prepared_once_for_each_setting(tmp_path):
+    def examples(**settings: object) -> Examples:
+        config = dataclasses.replace(find_run("taxi"), **settings)
+        return examples_of(config, local_target(tmp_path), examples_dir=None)
 
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"workload": "mnist"},
-        {"settings": {"max_examples": 100}},
-        {"sources": [{"file": "data.csv", "sha256": "0"}]},
-        {"sources": []},
-        {"settings": None},
-    ],
-    ids=["workload", "settings", "data", "no-data", "older"],
-)
-def test_other_examples_in_the_folder_are_not_used(tmp_path, other):
-    folder = tmp_path / "examples" / "taxi"
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
-    assert examples_of(find_run("taxi"), local_target(tmp_path), examples_dir=None).command
-
-
-def test_examples_are_prepared_once(tmp_path):
-    target = local_target(tmp_path)
-    examples = examples_of(find_run("taxi"), target, examples_dir=None)
-    assert "--workload=taxi" in examples.command
-    folder = tmp_path / "examples" / "taxi"
-    assert examples.uri == str(folder)
-
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps(PREPARED))
-    assert examples_of(find_run("taxi"), target, examples_dir=None).command == ()
+    first = examples()
+    assert first.request["workload"] == "taxi"
+    Path(first.uri).mkdir(parents=True)
+    assert examples().request, "it has no manifest"
+    Path(first.uri, "manifest.json").write_text("{}")
+    assert examples() == Examples(first.uri)
+    assert examples(max_examples=100).uri != first.uri
 
 
 @pytest.mark.parametrize(

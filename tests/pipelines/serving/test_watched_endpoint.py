@@ -57,6 +57,10 @@ def api(tmp_path, monkeypatch):
 def test_changed_requests_fail_the_command_and_the_run(api, tmp_path, capfd):
     assert main(["endpoints", "watch", "churn", "--json"]) == 3
     found = json.loads(capfd.readouterr().out)
+    assert main(["endpoints", "watch", "churn"]) == 3
+    head, first = (line.split()[:2] for line in capfd.readouterr().out.splitlines()[:2])
+    assert (head, first) == (["FEATURE", "AGAINST"], ["plan", "training"])
+    assert main(["endpoints", "watch", "churn", "--threshold", "psi"]) == 2
     assert found["num_instances"] == 120
     assert [one["feature"] for one in found["findings"] if one["verdict"] == "skew"] == ["plan"]
 

@@ -55,7 +55,7 @@ def tiles_of(content: Content) -> list[tuple[str, str, str]]:
         shown.append((f"{int(num_examples):,}", "test examples", ""))
     shown.append((_duration(summary), "whole run", _cached(summary)))
     if content.cost:
-        dollars = content.cost.dollars
+        dollars = content.cost.expected or 0
         text = f"${dollars:,.2f}" if dollars >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS}"
         shown.append((text, "training on Vertex AI", "estimate"))
     return shown

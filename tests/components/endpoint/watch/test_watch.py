@@ -213,23 +213,16 @@ def test_images_are_compared_by_their_pixels(tmp_path, channels):
     assert changed.findings[0].distance == "pixels"
 
 
-def test_the_command_prints_a_table_and_fails_for_a_change(model_dir, monkeypatch, capsys):
-    made = {"churn": FakeApi(model_dir, rows(200, seed=10, gold=0.9))}
-    monkeypatch.setattr(cli, "connect", lambda *_: made["churn"])
-    words = ["--project", "p", "--location", "l", "--endpoint"]
+def test_the_program_writes_the_result_and_fails_for_a_change(model_dir, monkeypatch, capsys):
+    api = FakeApi(model_dir, rows(200, seed=10, gold=0.9))
+    monkeypatch.setattr(cli, "connect", lambda *_: api)
 
-    assert cli.main([*words, "churn"]) == 3
-    out = capsys.readouterr().out
-    assert [line.split()[:2] for line in out.splitlines()][:2] == [
-        ["FEATURE", "AGAINST"],
-        ["plan", "training"],
-    ]
-    assert cli.main([*words, "churn", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["endpoint"] == "churn"
-    assert cli.main([*words, "churn", "--last", "20"]) == 0
-    assert "too-few" in capsys.readouterr().out
-    assert cli.main([*words, "none"]) == 1
-    assert cli.main([*words, "churn", "--threshold", "psi"]) == 2
+    assert cli.main(["p", "l", "churn", "{}"]) == 3
+    assert json.loads(capsys.readouterr().out)["findings"][0]["feature"] == "plan"
+    assert cli.main(["p", "l", "churn", '{"last": 20}']) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "too-few"
+    assert cli.main(["p", "l", "none", "{}"]) == 1
+    assert cli.main(["p", "l", "churn", '{"thresholds": {"psy": 1}}']) == 2
 
 
 def test_the_step_fails_with_words(model_dir, tmp_path, monkeypatch):
