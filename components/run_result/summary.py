@@ -17,7 +17,13 @@ from components.run_result.settings import (
 from components.shared.text.json_object import numbers
 from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
+from components.shared.vertex.task_details import (
+    TaskView,
+    below,
+    leaf_tasks,
+    outputs_by_task,
+    task_views,
+)
 from components.start.trigger import NOTHING_NEW
 from trainer import Json, paths
 
@@ -33,8 +39,8 @@ CANCELLED, INTERRUPTED = "cancelled", "interrupted"
 GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS, *STOPS)
 BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
 SERVING_OUTPUTS = {"evaluate": "latency", "release-model": "metrics"}  # by task
-EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
-DATA_TASKS = ("start", "plan-training")
+EXIT_TASK, EXIT_OUTPUT, KNOWN = "teardown", "teardown.summary", "serve-known.Output"
+VERDICTS = ("start.verdict", "plan-training.verdict")  # on the data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,34 +163,35 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs, parameters = outputs_by_task(job, names), parameters_of(job)
     if exit_metadata is not None:
-        outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
-    evaluated = outputs.get("evaluate", {})
-    examples = outputs.get("prepare-examples", {}).get("examples", {})
-    started, planned = (outputs.get(task, {}) for task in DATA_TASKS)
-    drift = planned.get("drift", {}).get("drift") or examples.get("drift", "")
+        outputs |= {f"{EXIT_OUTPUT}.{key}": value for key, value in exit_metadata.items()}
+
+    def text(name: str) -> str:
+        return str(outputs.get(name, ""))
+
+    def lines(*names: str) -> tuple[str, ...]:
+        return tuple(line for name in names for line in text(name).splitlines())
+
+    drift = lines("plan-training.drift.drift") or lines("prepare-examples.examples.drift")
     views = task_views(job, names)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
     error = str(job.get("error", {}).get("message", ""))
-    known = str(outputs.get("serve-known", {}).get("Output", ""))
-    promoted = _promoted(outputs)
-    stop = str(evaluated.get("stop", ""))
-    recorded = outputs.get("record-version", {}).get("Output", "")
-    waiting = recorded if stop.startswith(WAITING) else ""
-    version = str(promoted or known or waiting).partition("@")[2]
-    warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
+    known, promoted, stop = text(KNOWN), _promoted(outputs), text("evaluate.stop")
+    waiting = text("record-version.Output") if stop.startswith(WAITING) else ""
+    version = (promoted or known or waiting).partition("@")[2]
+    report = text("prepare-examples.examples.report")
     return Summary(
         run=run or ResourceName.from_name(job["name"]).id,
         state=state,
         outcome=_outcome(state, error, outputs),
         workload=shown_workload(parameters.get("workload", "")),
         schedule=str(job.get("labels", {}).get(SCHEDULE_LABEL, "")),
-        verdict=str(evaluated.get("verdict", "")),
-        reasons=tuple(str(evaluated.get("reasons", "")).splitlines()),
-        metrics=_numbers(evaluated.get("metrics", {})),
+        verdict=text("evaluate.verdict"),
+        reasons=lines("evaluate.reasons"),
+        metrics=_numbers(outputs, "evaluate.metrics"),
         model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
         is_new_version=bool(promoted) and not known,
         settings=settings_of(job),
-        data_digest=str(started.get("fingerprint", "")),
+        data_digest=text("start.fingerprint"),
         code_digest=code_digest(job),
         created=str(job.get("createTime", "")),
         ended=str(job.get("endTime", "")),
@@ -194,21 +201,21 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         ],
         seconds=_seconds(job),
         error=_error_for_user(error, views),
-        warnings=tuple(str(warnings).splitlines()),
-        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
-        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
-        drift=tuple(str(drift).splitlines()),
+        warnings=lines(f"{EXIT_OUTPUT}.warnings"),
+        data_report=f"{text('prepare-examples.examples.uri')}/{report}" if report else "",
+        data_notes=lines("prepare-examples.examples.notes"),
+        drift=drift,
         project_digest=project_digest(job),
-        evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
-        importance=json.loads(evaluated.get("evaluation", {}).get("importance", "{}")),
-        folds=json.loads(evaluated.get("evaluation", {}).get("folds", "{}")),
-        serving=_serving(outputs),
-        run_time=str(started.get("run_time", "")),
-        news=tuple(
-            reason
-            for outputs_of_task in (started, planned)
-            for reason in str(outputs_of_task.get("reasons", "")).splitlines()
-        ),
+        evaluation=text("evaluate.evaluation.uri"),
+        importance=json.loads(outputs.get("evaluate.evaluation.importance", "{}")),
+        folds=json.loads(outputs.get("evaluate.evaluation.folds", "{}")),
+        serving={
+            task: measured
+            for task, name in SERVING_OUTPUTS.items()
+            if (measured := _numbers(outputs, f"{task}.{name}"))
+        },
+        run_time=text("start.run_time"),
+        news=lines("start.reasons", "plan-training.reasons"),
         stop=stop,
     )
 
@@ -235,7 +242,7 @@ def as_ended(
     }
 
 
-def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
+def _outcome(state: str, error: str, outputs: Json) -> str:
     if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_PREFIX):
         return INTERRUPTED
     if state == "FAILED":
@@ -243,27 +250,26 @@ def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
     return _good_outcome(outputs) if state == "SUCCEEDED" else state.lower()
 
 
-def _good_outcome(outputs: dict[str, Json]) -> str:
-    if outputs.get("evaluate", {}).get("verdict") == "failed":
+def _good_outcome(outputs: Json) -> str:
+    if outputs.get("evaluate.verdict") == "failed":
         return GATE_FAILED
-    if NOTHING_NEW in (outputs.get(task, {}).get("verdict") for task in DATA_TASKS):
+    if NOTHING_NEW in map(outputs.get, VERDICTS):
         return NO_NEWS
     if _promoted(outputs):
         return PROMOTED
-    stop = str(outputs.get("evaluate", {}).get("stop", "")).partition(":")[0]
+    stop = str(outputs.get("evaluate.stop", "")).partition(":")[0]
     if stop in STOPS:
         return stop
-    return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
+    return SAME_MODEL if outputs.get(KNOWN) else SUCCEEDED
 
 
-def _promoted(outputs: dict[str, Json]) -> str:
+def _promoted(outputs: Json) -> str:
     """Return the version that was promoted, by `release-model`, `serve-known` or the teardown.
 
     `release-model` has no output if it was killed; the teardown completes such a promotion.
     """
-    by_teardown = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
-    again = outputs.get("serve-known", {}).get("promoted", "")
-    return str(outputs.get("release-model", {}).get("Output", "") or again or by_teardown)
+    names = ("release-model.Output", "serve-known.promoted", f"{EXIT_OUTPUT}.promoted")
+    return str(next(filter(None, map(outputs.get, names)), ""))
 
 
 def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
@@ -279,14 +285,6 @@ def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
     return "; ".join(f"{name}: {line.removeprefix(USER_ERROR_PREFIX)}" for name, line in failed)
 
 
-def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
-    measured = {
-        task: _numbers(outputs.get(task, {}).get(name, {}))
-        for task, name in SERVING_OUTPUTS.items()
-    }
-    return {task: values for task, values in measured.items() if values}
-
-
 def _seconds(job: Json) -> float:
     if "createTime" not in job or "endTime" not in job:
         return 0.0
@@ -294,9 +292,9 @@ def _seconds(job: Json) -> float:
     return round((moments[1] - moments[0]).total_seconds(), 2)
 
 
-def _numbers(metadata: Json) -> dict[str, float]:
-    """Return the metrics, with counts as integers; KFP returns them as floats."""
+def _numbers(outputs: Json, name: str) -> dict[str, float]:
+    """Return the metrics of an artifact, with counts as integers; KFP returns them as floats."""
     return {
         name: int(value) if name.startswith("num_") else value
-        for name, value in numbers(metadata).items()
+        for name, value in numbers(below(outputs, name)).items()
     }

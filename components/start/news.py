@@ -20,7 +20,7 @@ from trainer import Json
 from trainer.errors import InputError
 
 NUM_SHOWN = 3
-TRAINING_TASK, INPUT_TASK = "train", "start"
+TRAINING_TASK = "train"
 MAX_RUNS = 100  # of which the tasks are requested, newest first
 
 
@@ -144,5 +144,5 @@ def _training_time(job: Json) -> datetime.datetime | None:
     states = {view.name: view.state for view in task_views(job, names)}
     if states.get(TRAINING_TASK) != "SUCCEEDED":
         return None
-    run_time = outputs_by_task(job, names).get(INPUT_TASK, {}).get("run_time")
+    run_time = outputs_by_task(job, names).get("start.run_time")
     return datetime.datetime.fromisoformat(str(run_time or job["createTime"]))

@@ -79,8 +79,8 @@ class RunResources:
         """The model versions of the run that still exist."""
         if self._is_settled(UPLOAD, NOT_TRIGGERED):
             return []
-        if recorded := self._output(RECORD, "version"):
-            version = self._find(recorded.get("resourceName", ""))
+        if recorded := self._output(RECORD, "version.resourceName"):
+            version = self._find(recorded)
             return [version] if version else []
         return [
             version
@@ -93,8 +93,7 @@ class RunResources:
         """The registered version that a lost task may have begun to serve, and to promote."""
         if self._is_settled(KNOWN, NOTHING_MADE):
             return None
-        evaluated = outputs_of(details_by_name(self.job).get(EVALUATE, {}))
-        return self._find(str(evaluated.get("known_version", "")))
+        return self._find(self._output(EVALUATE, "known_version"))
 
     @cached_property
     def endpoints(self) -> list[Json]:
@@ -103,7 +102,7 @@ class RunResources:
 
     def _find_endpoints(self) -> list[Json]:
         if self._is_settled(RECORD, DONE):
-            name = self._output(RECORD, "endpoint").get("resourceName", "")
+            name = self._output(RECORD, "endpoint.resourceName")
             return [endpoint] if (endpoint := self._find(name)) else []
         if self._is_settled(RECORD, NOT_TRIGGERED) and self._is_settled(KNOWN, NOTHING_MADE):
             return []
@@ -124,7 +123,7 @@ class RunResources:
     @property
     def served_before(self) -> bool:
         """True if the endpoint had traffic before this run."""
-        return bool(self._output(RECORD, "endpoint").get(SERVED_BEFORE) == "yes")
+        return self._output(RECORD, f"endpoint.{SERVED_BEFORE}") == "yes"
 
     @property
     def release_options(self) -> ReleaseOptions:
@@ -147,9 +146,8 @@ class RunResources:
             return True
         return details_by_name(self.job).get(task, {}).get("state") in states
 
-    def _output(self, task: str, name: str) -> Json:
-        value: Json = outputs_of(details_by_name(self.job).get(task, {})).get(name, {})
-        return value
+    def _output(self, task: str, name: str) -> str:
+        return str(outputs_of(details_by_name(self.job).get(task, {})).get(name, ""))
 
     def _parameter(self, name: str) -> str:
         return str(parameters_of(self.job).get(name) or "")

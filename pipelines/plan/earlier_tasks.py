@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import details_by_name, inputs_of, outputs_of, seconds_of
+from components.shared.vertex.task_details import (
+    details_by_name,
+    inputs_of,
+    parameters_in,
+    seconds_of,
+)
 from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from trainer import Json
@@ -65,10 +70,7 @@ class EarlierTask:
     def outputs(self) -> TaskValues:
         """Its outputs."""
         artifacts = _uris(self.detail.get("outputs", {}))
-        values = outputs_of(self.detail).items()
-        return TaskValues(
-            {name: value for name, value in values if name not in artifacts}, artifacts
-        )
+        return TaskValues(parameters_in(self.detail, "output:"), artifacts)
 
 
 class EarlierTasks:

@@ -67,7 +67,7 @@ def explain_resume(api: VertexApi, run: str) -> str:
     view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
     if any(task.name == TRAINING_TASK and task.state == "SUCCEEDED" for task in view.tasks):
         return "training has succeeded and comes from the cache"
-    folder = str(view.outputs.get(PLAN_TASK, {}).get("base_output_directory", ""))
+    folder = str(view.outputs.get(f"{PLAN_TASK}.base_output_directory", ""))
     if not folder:
         return "training had not started; the steps that succeeded come from the cache"
     if paths.is_in_bucket(folder):

@@ -39,14 +39,14 @@ DELAY_GROWTH = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """Snapshot of a run; `outputs` maps task and output names to a value or metadata.
+    """Snapshot of a run; `outputs` has values by `TASK.OUTPUT`, metadata by `TASK.OUTPUT.KEY`.
 
     `job` is the PipelineJob that the snapshot was read from.
     """
 
     state: str
     tasks: tuple[TaskView, ...]
-    outputs: dict[str, Json]
+    outputs: Json
     error: str = ""
     training: Progress | None = None
     warnings: tuple[str, ...] = ()

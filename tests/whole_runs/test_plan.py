@@ -24,8 +24,9 @@ def plan(home, edited):
     return json.loads(home.call("plan", str(edited.folder), *edited.flags, "--json"))
 
 
-def num_examples(metadata):
-    return sum(int(metadata[f"num_{split}_examples"]) for split in ("train", "eval", "test"))
+def num_examples(outputs):
+    splits = ("train", "eval", "test")
+    return sum(int(outputs[f"examples.num_{split}_examples"]) for split in splits)
 
 
 def test_a_plan_foresees_what_runs_execute_and_a_step_changes_nothing_of_them(home):
@@ -48,13 +49,13 @@ def test_a_plan_foresees_what_runs_execute_and_a_step_changes_nothing_of_them(ho
 
     then, stricter = step("evaluate", "--set", "thresholds.rmse=0.001")
     assert (then["verdict"], stricter["verdict"]) == ("passed", "failed")
-    assert then["metrics"]["rmse"] == stricter["metrics"]["rmse"]
+    assert then["metrics.rmse"] == stricter["metrics.rmse"]
     workload = edited.folder / "workload.py"
     workload.write_text(workload.read_text().replace('"plan")', '"plan", values=["basic"])'))
     then, prepared = step("prepare-examples", "--set", "max_examples=100")
-    assert num_examples(then["examples"]) == 300
-    assert 0 < num_examples(prepared["examples"]) <= 100
-    assert then["examples"]["notes"] != prepared["examples"]["notes"]
+    assert num_examples(then) == 300
+    assert 0 < num_examples(prepared) <= 100
+    assert then["examples.notes"] != prepared["examples.notes"]
     table = home.call("step", "latest", "plan-training", "--workload", "spent")
     assert table.split()[:4] == ["OUTPUT", "BEFORE", "NOW", "CHANGE"]
 

@@ -68,10 +68,9 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folde
     """
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs = outputs_by_task(job, names)
-    logs = outputs.get("plan-training", {}).get("base_output_directory", "")
-    champion = str(outputs.get("start", {}).get("champion_uri", ""))
-    artifact = outputs.get("prepare-examples", {}).get("examples", {})
-    examples = str(artifact.get("uri", "")) if isinstance(artifact, dict) else ""
+    logs = outputs.get("plan-training.base_output_directory", "")
+    champion = outputs.get("start.champion_uri", "")
+    examples = outputs.get("prepare-examples.examples.uri", "")
     return Content(
         summary=summary,
         evaluation=read_evaluation(summary),

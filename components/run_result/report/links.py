@@ -35,20 +35,20 @@ class Links:
 def links_of(
     job: Json,
     summary: Summary,
-    outputs: Mapping[str, Json],
+    outputs: Json,
     *,
     names: Mapping[str, str],
     folder: Path,
 ) -> Links:
     """Return the links of the report in a folder.
 
-    `names` are the display names of the tasks by their names, `outputs` are by display name.
+    `names` are the display names of the tasks by their names, `outputs` by `TASK.OUTPUT`.
     """
     run = console_page(job["name"])
-    texts = [str(of_task.get("Output", "")) for of_task in outputs.values()]
+    texts = [str(value) for name, value in outputs.items() if name.endswith(".Output")]
     version = next((text for text in texts if "/models/" in text), "")
-    champion = str(outputs.get("evaluate", {}).get("champion_version", ""))
-    training = _custom_job(outputs.get("train", {}))
+    champion = outputs.get("evaluate.champion_version", "")
+    training = _custom_job(outputs.get("train.gcp_resources") or "{}")
     addresses = {
         "console": run,
         "training job and its logs": console_page(training) if training else "",
@@ -62,7 +62,7 @@ def links_of(
         for name, detail in details_by_name(job).items()
         if is_local and name in names and "taskUniqueName" in detail
     }
-    logs = outputs.get("plan-training", {}).get("base_output_directory", "")
+    logs = outputs.get("plan-training.base_output_directory", "")
     return Links(
         pages={text: address for text, address in addresses.items() if text and address},
         tasks=tasks,
@@ -70,9 +70,8 @@ def links_of(
     )
 
 
-def _custom_job(outputs: Json) -> str:
-    """Return the name of the job that a task of Google's components has created."""
-    text = outputs.get("gcp_resources") or "{}"
+def _custom_job(text: str) -> str:
+    """Return the name of the job in the `gcp_resources` of Google's components."""
     resources = json.loads(text).get("resources", [])
     return next((r["resourceUri"].partition("/v1/")[2] for r in resources), "")
 

@@ -36,30 +36,40 @@ def details_by_name(job: Json) -> dict[str, Json]:
 
 def inputs_of(detail: Json) -> Json:
     """Return the input parameters of a task by name, with defaults."""
-    return _parameters(detail, "input:")
+    return parameters_in(detail, "input:")
 
 
 def outputs_of(detail: Json) -> Json:
-    """Return the outputs of a task by name; of an artifact, its URI and metadata."""
-    outputs = _parameters(detail, "output:")
+    """Return the outputs of a task by name: `NAME.uri` of an artifact, `NAME.KEY` of metadata."""
+    outputs = parameters_in(detail, "output:")
     for name, artifacts in detail.get("outputs", {}).items():
         for artifact in artifacts.get("artifacts", []):
-            outputs[name] = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
+            facts = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
+            outputs |= {f"{name}.{key}": value for key, value in facts.items()}
     return outputs
 
 
-def _parameters(detail: Json, prefix: str) -> Json:
+def below(outputs: Json, name: str) -> Json:
+    """Return the outputs whose names begin with a name and a dot, without these."""
+    prefix = f"{name}."
+    return {
+        key.removeprefix(prefix): value for key, value in outputs.items() if key.startswith(prefix)
+    }
+
+
+def parameters_in(detail: Json, prefix: str) -> Json:
+    """Return the parameters of a task by name: `input:` or `output:`."""
     metadata = detail.get("execution", {}).get("metadata", {})
     return {key.removeprefix(prefix): metadata[key] for key in metadata if key.startswith(prefix)}
 
 
-def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, Json]:
-    """Return the outputs of each task that has started, by the task's display name."""
+def outputs_by_task(job: Json, task_names: dict[str, str]) -> Json:
+    """Return the outputs of all tasks as `outputs_of`, by `TASK.NAME` with display names."""
     details = details_by_name(job)
     return {
-        display_name: outputs_of(details[name])
-        for name, display_name in task_names.items()
-        if name in details
+        f"{task}.{key}": value
+        for name, task in task_names.items()
+        for key, value in outputs_of(details.get(name, {})).items()
     }
 
 

@@ -71,8 +71,8 @@ def _step(arguments: argparse.Namespace) -> int:
         return print_json({"run": job["displayName"], "before": before, "now": now})
     print_table(TextTable(HEADINGS, differences_table(compare_outputs(before, now)).rows))
     print("", *str(now.get("reasons", "")).splitlines(), f"outputs: {folder}", sep="\n")
-    if report := now.get("report"):
-        print(f"report: {report['uri']}")
+    if report := now.get("report.uri"):
+        print(f"report: {report}")
     return 0
 
 
@@ -108,14 +108,17 @@ def delete_lost(api: VertexApi) -> None:
 
 def compare_outputs(before: Json, now: Json) -> list[Difference]:
     """Return the outputs that fit into a table: no addresses, lists and JSON objects."""
-    facts: list[Json] = [{}, {}]
-    for outputs, shown in zip((now, before), facts, strict=True):
-        for name, output in outputs.items():
-            for key, value in (output if isinstance(output, dict) else {"": output}).items():
-                text = " ".join(value.split()) if isinstance(value, str) else value
-                if key != "uri" and str(text)[:1] not in ("", "{", "["):
-                    shown[f"{name}.{key}".rstrip(".")] = text
+
+    def shown(outputs: Json) -> Json:
+        texts = {
+            name: " ".join(value.split()) if isinstance(value, str) else value
+            for name, value in outputs.items()
+            if not name.endswith(".uri")
+        }
+        return {name: text for name, text in texts.items() if str(text)[:1] not in ("", "{", "[")}
+
+    first, second = shown(before), shown(now)
     return [
-        Difference(kind="", name=name, first=facts[1].get(name), second=facts[0].get(name))
-        for name in {**facts[0], **facts[1]}
+        Difference(kind="", name=name, first=first.get(name), second=second.get(name))
+        for name in {**second, **first}
     ]

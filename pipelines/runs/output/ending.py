@@ -1,7 +1,6 @@
 """Output at a run's end: the result, where its files are, and commands to try next."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -24,21 +23,20 @@ NEXT_FACT_LINE = "\n" + " " * 18
 def print_result(
     summary: Summary,
     *,
-    outputs: Mapping[str, Json],
+    outputs: Json,
     config: RunConfig,
     target: Target,
     is_kept: bool,
     console: Console,
 ) -> None:
     """Print a result in full: predictions, metrics, files, and commands to try next."""
-    evaluated = outputs.get("evaluate", {})
-    reasons = evaluated.get("reasons", "").splitlines()
-    logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
+    trained = outputs.get("plan-training.base_output_directory", "")
+    logs = f"{trained}/logs" if trained else ""
     folder = target.run_dir(summary.run)
     facts = {
         "whole run": f"{summary.state.lower()}, {summary.seconds:.1f} s",
         **_metrics(summary),
-        "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
+        "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(summary.reasons)])),
         "new data": "; ".join(summary.news),
         "promoted": summary.promoted_before,
         "not promoted": summary.stop if summary.outcome in STOPS else "",
@@ -51,7 +49,7 @@ def print_result(
         "run folder": str(folder),
     }
     console.print()
-    for line in _prediction_lines(outputs.get("release-model", {}).get("table", {}).get("uri", "")):
+    for line in _prediction_lines(outputs.get("release-model.table.uri", "")):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     for label, fact in facts.items():
         if fact:
@@ -60,7 +58,7 @@ def print_result(
         console.print(f"\n[yellow]warning: {escape(warning)}[/]", soft_wrap=True, highlight=False)
     if summary.error:
         console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
-    golden = str(evaluated.get("golden", {}).get("uri", ""))
+    golden = outputs.get("evaluate.golden.uri", "")
     commands = next_commands(
         summary, config=config, target=target, logs=logs, instances=golden, is_kept=is_kept
     )
@@ -125,7 +123,3 @@ def _version(summary: Summary) -> str:
         return summary.model_version
     state = "the default again" if summary.outcome == PROMOTED else "unchanged"
     return f"{summary.model_version}, {state}: the model is the same, so no version is registered"
-
-
-def _inside(folder: object, name: str) -> str:
-    return f"{folder}/{name}" if folder else ""
