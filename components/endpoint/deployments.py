@@ -3,11 +3,9 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from http import HTTPStatus
 
 from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
-    LRO_TIMEOUT_SECONDS,
     PREVIOUS,
     is_candidate,
     list_versions,
@@ -71,7 +69,7 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, resources: J
     operation: Json = {}
     try:
         operation = deploy_model(api, endpoint, deployed)
-        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+        api.wait(operation)
     except BaseException as error:
         if operation:
             _cancel(api, operation)
@@ -103,7 +101,7 @@ def scale(api: VertexApi, endpoint: Json, version: ResourceName, resources: Json
                 "updateMask": ",".join(f"dedicatedResources.{name}" for name in changed),
             }
             operation = api.post(f"{endpoint['name']}:mutateDeployedModel", body)
-            api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+            api.wait(operation)
             logger.info("%s has %s", version, changed)
 
 
@@ -128,7 +126,7 @@ def undeploy(
     body: Json = {"deployedModelId": deployed_id, **({"trafficSplit": split} if split else {})}
     operation = api.post(f"{endpoint}:undeployModel", body)
     if is_awaited:
-        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+        api.wait(operation)
     logger.info("undeployed %s from %s", deployed_id, ResourceName.from_name(endpoint))
 
 
@@ -170,7 +168,7 @@ def delete_endpoint(api: VertexApi, endpoint: Json) -> None:
     """Undeploy all models from an endpoint and delete it."""
     for deployed in endpoint.get("deployedModels", []):
         undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
-    api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    api.wait(api.delete(endpoint["name"]))
 
 
 def undeploy_idle(
@@ -219,13 +217,8 @@ def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
 
     Only the local service reports them; the dict is empty on Vertex AI, which returns 404.
     """
-    try:
-        servers = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])
-    except VertexError as error:
-        if error.code != HTTPStatus.NOT_FOUND:
-            raise
-        return {}
-    return {str(server["id"]): server for server in servers}
+    servers = api.find(f"{endpoint}/deployedModels") or {}
+    return {str(server["id"]): server for server in servers.get("deployedModels", [])}
 
 
 def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:

@@ -11,8 +11,6 @@ from trainer import Json
 
 logger = logging.getLogger(__name__)
 
-CREATE_TIMEOUT_SECONDS = 600
-
 
 def ensure_endpoint(api: VertexApi, display_name: str, *, run: str, endpoint_id: str = "") -> Json:
     """Return the endpoint of a display name, or create it with the label of the run.
@@ -25,11 +23,11 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str, endpoint_id:
         return existing
     body = {"displayName": display_name, "labels": {RUN_LABEL: run}}
     operation = create_endpoint(api, body, endpoint_id=endpoint_id)
-    created = api.wait(operation, timeout_seconds=CREATE_TIMEOUT_SECONDS)
+    created = api.wait(operation)
     oldest = find_endpoint(api, display_name) or created
     if oldest["name"] != created["name"]:
         logger.info("another run created the endpoint %s (%s)", display_name, oldest["name"])
-        api.wait(api.delete(created["name"]), timeout_seconds=CREATE_TIMEOUT_SECONDS)
+        api.wait(api.delete(created["name"]))
         return oldest
     logger.info("created the endpoint %s (%s)", display_name, created["name"])
     return created

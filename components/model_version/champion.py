@@ -21,7 +21,7 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import MODEL_LABEL
+from components.shared.vertex.labels import MODEL_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json, paths
 from trainer.serving.digests import (
@@ -52,7 +52,7 @@ class Champion:
         return cls(
             version=version_name(version).name,
             model_uri=version.get("artifactUri", ""),
-            digest=version.get("labels", {}).get(MODEL_LABEL, ""),
+            digest=label_of(version, MODEL_LABEL),
         )
 
 
@@ -206,7 +206,7 @@ def find_known(versions: list[Json], digest: str) -> str:
     same = [
         record
         for record in versions
-        if record.get("labels", {}).get(MODEL_LABEL) == digest and not is_candidate(record)
+        if label_of(record, MODEL_LABEL) == digest and not is_candidate(record)
     ]
     version = with_alias(same, DEFAULT) or (same[-1] if same else None)
     return version_name(version).name if version else ""

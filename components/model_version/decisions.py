@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import HELD_LABEL, MODEL_LABEL, REJECTED, STATE_LABEL, WAITING
+from components.shared.vertex.labels import (
+    HELD_LABEL,
+    MODEL_LABEL,
+    REJECTED,
+    STATE_LABEL,
+    WAITING,
+    label_of,
+)
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 
@@ -104,7 +111,7 @@ def decide(
 
 def is_rejected(version: Json) -> bool:
     """Return whether a person rejected the version."""
-    return bool(version.get("labels", {}).get(STATE_LABEL) == REJECTED)
+    return label_of(version, STATE_LABEL) == REJECTED
 
 
 def stop_of(versions: list[Json], digest: str) -> str:
@@ -116,7 +123,7 @@ def stop_of(versions: list[Json], digest: str) -> str:
     for version in versions:
         if HELD_LABEL in version.get("labels", {}):
             return f"{HELD}: {_last(version, HELD)}"
-    same = [v for v in versions if digest and v.get("labels", {}).get(MODEL_LABEL) == digest]
+    same = [v for v in versions if digest and label_of(v, MODEL_LABEL) == digest]
     for version in same:
         if is_rejected(version):
             number, name = version["versionId"], version.get("displayName", "MODEL")

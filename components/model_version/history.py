@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from components.model_version.decisions import APPROVED, decisions_of, verdict_of
-from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL, WAITING
+from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL, WAITING, label_of
 from trainer import Json
 
 PREFIX = "trainyard_default_"
@@ -96,7 +96,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
     """Return the decisions about the versions, and those that wait for one, oldest first."""
     entries = []
     for record in versions:
-        run = str(record.get("labels", {}).get(RUN_LABEL, ""))
+        run = label_of(record, RUN_LABEL)
         entries += [
             HistoryEntry(
                 version=one.version,
@@ -109,7 +109,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
             )
             for one in decisions_of(record)
         ]
-        if record.get("labels", {}).get(STATE_LABEL) == WAITING:
+        if label_of(record, STATE_LABEL) == WAITING:
             created = str(record.get("versionCreateTime", ""))
             entries.append(
                 HistoryEntry(
@@ -166,7 +166,7 @@ def _period(version: Json, *, since: str, until: str, cause: str) -> HistoryEntr
         since=since,
         until=until,
         cause=kind,
-        run=(is_promotion and rest) or str(version.get("labels", {}).get(RUN_LABEL, "")),
+        run=(is_promotion and rest) or label_of(version, RUN_LABEL),
         reasons=reasons,
         by="" if kind == ROLLBACK or is_promotion else rest,
     )

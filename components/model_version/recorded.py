@@ -10,7 +10,6 @@ from typing import Any
 from components.model_version.history import UPLOADED
 from components.model_version.registry import (
     DEFAULT,
-    LRO_TIMEOUT_SECONDS,
     add_alias,
     describe_version,
     find_model,
@@ -74,9 +73,9 @@ def in_oldest_model(api: VertexApi, version: ResourceName) -> ResourceName:
     aliases = [alias for alias in body.get("versionAliases", []) if alias != DEFAULT]
     copied = {name: body[name] for name in UPLOADED_FIELDS if name in body}
     operation = upload_model(api, {**copied, "versionAliases": aliases}, parent=oldest)
-    answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    answer = api.wait(operation)
     moved = ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
-    api.wait(api.delete(version.unversioned), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    api.wait(api.delete(version.unversioned))
     logger.warning("another run created %s meanwhile: %s became %s", oldest, version, moved)
     return moved
 
@@ -151,7 +150,7 @@ def upload_version(
     if own_aliases := [alias for alias in aliases if alias != DEFAULT]:
         model["versionAliases"] = own_aliases
     operation = upload_model(api, model, parent=parent)
-    response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    response = api.wait(operation)
     version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])
     if parent and DEFAULT in aliases:
         set_default(api, version, cause=UPLOADED)

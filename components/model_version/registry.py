@@ -14,6 +14,7 @@ from components.shared.vertex.labels import (
     REJECTED,
     STATE_LABEL,
     WAITING,
+    label_of,
 )
 from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
@@ -21,7 +22,6 @@ from trainer.config.trust import Trust
 
 logger = logging.getLogger(__name__)
 
-LRO_TIMEOUT_SECONDS = 1800
 DEFAULT, PREVIOUS = "default", "previous"
 UNPROMOTED = (CANDIDATE, CHALLENGER, WAITING, REJECTED)
 
@@ -58,12 +58,12 @@ def trust_of(version: Json) -> Trust:
 
 def is_candidate(version: Json) -> bool:
     """Return whether a run uploaded the version and has not promoted it."""
-    return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
+    return label_of(version, STATE_LABEL) == CANDIDATE
 
 
 def was_promoted(version: Json) -> bool:
     """Return whether the version was promoted by a run, or uploaded by hand, and not rejected."""
-    return version.get("labels", {}).get(STATE_LABEL) not in UNPROMOTED
+    return label_of(version, STATE_LABEL) not in UNPROMOTED
 
 
 def describe_version(api: VertexApi, version: ResourceName, reasons: str) -> None:

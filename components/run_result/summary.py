@@ -15,12 +15,11 @@ from components.run_result.settings import (
     shown_workload,
 )
 from components.shared.text.json_object import numbers
-from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING
+from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING, label_of
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import (
     TaskView,
     below,
-    leaf_tasks,
     outputs_by_task,
     task_views,
 )
@@ -160,8 +159,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
     `job` is the PipelineJob, as far as it exists. `exit_metadata` is the output of the exit
     task when it summarizes its own run, whose PipelineJob does not have that output yet.
     """
-    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
-    outputs, parameters = outputs_by_task(job, names), parameters_of(job)
+    outputs, parameters = outputs_by_task(job), parameters_of(job)
     if exit_metadata is not None:
         outputs |= {f"{EXIT_OUTPUT}.{key}": value for key, value in exit_metadata.items()}
 
@@ -172,7 +170,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         return tuple(line for name in names for line in text(name).splitlines())
 
     drift = lines("plan-training.drift.drift") or lines("prepare-examples.examples.drift")
-    views = task_views(job, names)
+    views = task_views(job)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
     error = str(job.get("error", {}).get("message", ""))
     known, promoted, stop = text(KNOWN), _promoted(outputs), text("evaluate.stop")
@@ -184,7 +182,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         state=state,
         outcome=_outcome(state, error, outputs),
         workload=shown_workload(parameters.get("workload", "")),
-        schedule=str(job.get("labels", {}).get(SCHEDULE_LABEL, "")),
+        schedule=label_of(job, SCHEDULE_LABEL),
         verdict=text("evaluate.verdict"),
         reasons=lines("evaluate.reasons"),
         metrics=_numbers(outputs, "evaluate.metrics"),

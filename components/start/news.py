@@ -12,9 +12,9 @@ from components.model_version.companions import INPUT_FILE, read_companion_objec
 from components.prepare_examples.fingerprint import InputData
 from components.shared.text.value_text import first_of
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import SCHEDULE_LABEL
+from components.shared.vertex.labels import SCHEDULE_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import leaf_tasks, outputs_by_task, task_views
+from components.shared.vertex.task_details import outputs_by_task, task_views
 from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
 from trainer import Json
 from trainer.errors import InputError
@@ -121,7 +121,7 @@ def last_training(
     than real time. Lists omit the tasks, so each run is requested by name.
     """
     own = api.find(f"{api.parent}/pipelineJobs/{run}") or {}
-    schedule = own.get("labels", {}).get(SCHEDULE_LABEL, "")
+    schedule = label_of(own, SCHEDULE_LABEL)
     query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
     newest = api.list_resources(
         "pipelineJobs", filter=query, orderBy="create_time desc", readMask="name,runtimeConfig"
@@ -140,9 +140,8 @@ def _model_of(record: Json) -> str:
 
 
 def _training_time(job: Json) -> datetime.datetime | None:
-    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
-    states = {view.name: view.state for view in task_views(job, names)}
+    states = {view.name: view.state for view in task_views(job)}
     if states.get(TRAINING_TASK) != "SUCCEEDED":
         return None
-    run_time = outputs_by_task(job, names).get("start.run_time")
+    run_time = outputs_by_task(job).get("start.run_time")
     return datetime.datetime.fromisoformat(str(run_time or job["createTime"]))

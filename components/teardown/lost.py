@@ -7,7 +7,7 @@ from components.endpoint.deployments import find_deployed, version_of
 from components.errors import StepError
 from components.model_version.registry import is_candidate, version_name
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
+from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import FINAL_JOB_STATES, tear_down
@@ -49,7 +49,7 @@ def left_by(resources: RunResources) -> list[str]:
             for deployed_model in endpoint.get("deployedModels", [])
             if version_of(deployed_model) not in removed
         ]
-        if endpoint.get("labels", {}).get(RUN_LABEL) == resources.run and not still_deployed:
+        if label_of(endpoint, RUN_LABEL) == resources.run and not still_deployed:
             left.append(f"endpoint {name}")
     return left
 
@@ -60,7 +60,7 @@ def tear_down_earlier(api: VertexApi, job: Json) -> list[str]:
     Returns:
         The failures, one line each.
     """
-    schedule = job.get("labels", {}).get(SCHEDULE_LABEL)
+    schedule = label_of(job, SCHEDULE_LABEL)
     if not schedule:
         return []
     newest = api.get(

@@ -138,7 +138,7 @@ class RunResources:
 
     @cached_property
     def _tasks(self) -> dict[str, str]:
-        return leaf_tasks(self.job["pipelineSpec"]) if "pipelineSpec" in self.job else {}
+        return leaf_tasks(self.job)
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:
         """Return whether a task of the run is in one of these states, or not in its pipeline."""

@@ -10,7 +10,6 @@ from components.model_version.decisions import stop_of, update_version
 from components.model_version.history import history_of, promoted_by, without_event
 from components.model_version.registry import (
     DEFAULT,
-    LRO_TIMEOUT_SECONDS,
     PREVIOUS,
     add_alias,
     is_candidate,
@@ -23,7 +22,7 @@ from components.model_version.registry import (
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import await_operations
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import MODEL_LABEL, RUN_LABEL
+from components.shared.vertex.labels import MODEL_LABEL, RUN_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
 from trainer import Json
@@ -141,7 +140,7 @@ def settle_known(resources: RunResources) -> None:
 def delete_endpoints(resources: RunResources) -> None:
     """Delete the endpoints that the run created, unless a model is deployed to them."""
     for endpoint in resources.endpoints:
-        if endpoint.get("labels", {}).get(RUN_LABEL) != resources.run:
+        if label_of(endpoint, RUN_LABEL) != resources.run:
             continue
         try:
             _delete(resources.api, endpoint["name"])
@@ -172,7 +171,7 @@ def _is_half_promoted(api: VertexApi, record: Json) -> bool:
 def _is_stopped(api: VertexApi, record: Json) -> bool:
     """Return whether a person's decision does not allow to promote the version."""
     versions = list_versions(api, version_name(record).unversioned)
-    return bool(stop_of(versions, record.get("labels", {}).get(MODEL_LABEL, "")))
+    return bool(stop_of(versions, label_of(record, MODEL_LABEL)))
 
 
 def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:
@@ -210,5 +209,5 @@ def _former_default(versions: list[Json]) -> Json:
 
 def _delete(api: VertexApi, name: str, *, method: str = "") -> None:
     operation = api.delete(name + method)
-    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    api.wait(operation)
     logger.info("deleted %s", name)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import STEP_LABEL
@@ -132,7 +131,7 @@ class Kind:
                 f"(trainyard {self.noun}s cancel {name}) and wait until it has ended"
             )
         operation = api.delete(self.path(api, name))
-        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+        api.wait(operation)
 
 
 JOB = Kind(

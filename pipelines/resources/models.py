@@ -6,7 +6,6 @@ from operator import itemgetter
 from components.model_version.history import HistoryEntry, decision_history, history_of, set_by
 from components.model_version.registry import (
     DEFAULT,
-    LRO_TIMEOUT_SECONDS,
     list_versions,
     set_default,
     version_name,
@@ -94,7 +93,7 @@ def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool
                 f"{name} has {num_versions} versions; delete one by name, such as {name}@1, or all "
                 "with --all"
             )
-    api.wait(api.delete(f"{full_name}{method}"), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    api.wait(api.delete(f"{full_name}{method}"))
     return short_name(full_name)
 
 

@@ -17,7 +17,6 @@ from components.errors import StepError
 from components.run_result.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.task_details import leaf_tasks
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
 from pipelines.places.target import Target, make_state_dir
@@ -68,16 +67,15 @@ def show_to_end(
     After Ctrl-C or SIGTERM the run is cancelled if `wants_cancel()`; otherwise it continues and
     KeyboardInterrupt is raised.
     """
-    run, task_names = submission.run, leaf_tasks(submission.package.spec)
-    is_interrupted, display = False, display_for(console)
+    run, is_interrupted, display = submission.run, False, display_for(console)
     try:
         create()
-        view = _show(api, run=run, task_names=task_names, display=display)
+        view = _show(api, run=run, display=display)
     except KeyboardInterrupt:
         if not wants_cancel():
             raise
         is_interrupted = True
-        view = _cancel(api, run=run, task_names=task_names)
+        view = _cancel(api, run=run)
         display.show(view)
     summary = summary_of(view, submission.request, run=run)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
@@ -127,26 +125,26 @@ def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     return dataclasses.replace(summary, warnings=tuple(warnings))
 
 
-def _show(api: VertexApi, *, run: str, task_names: dict[str, str], display: Display) -> RunView:
+def _show(api: VertexApi, *, run: str, display: Display) -> RunView:
     """Show a run to its end; if the service stops responding, the run counts as failed."""
-    view = view_of({}, task_names=task_names)
+    view = view_of({})
     with display:
         try:
-            for view in follow(api, run=run, task_names=task_names):
+            for view in follow(api, run=run):
                 display.show(view)
         except VertexError as error:
             return dataclasses.replace(view, state="PIPELINE_STATE_FAILED", error=str(error))
     return view
 
 
-def _cancel(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
+def _cancel(api: VertexApi, *, run: str) -> RunView:
     """Cancel a run and wait for its end; one that is not created counts as cancelled."""
     job = {"state": "PIPELINE_STATE_CANCELLED"}
     if _appears(api, run):
         RUN.cancel(api, run)
         job = RUN.wait(api, run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
     warnings = TrainingLog(api, run=run).warnings()
-    return dataclasses.replace(view_of(job, task_names=task_names), warnings=warnings)
+    return dataclasses.replace(view_of(job), warnings=warnings)
 
 
 def _appears(api: VertexApi, run: str) -> bool:

@@ -11,7 +11,6 @@ from pathlib import Path
 from components.run_result.summary import INTERRUPTED_PREFIX
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
-from components.shared.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
 from pipelines.package.project_image import is_of_this_source
@@ -64,7 +63,7 @@ def explain_resume(api: VertexApi, run: str) -> str:
     job = RUN.get(api, run)
     if not _is_cached(job["pipelineSpec"]):
         return f"{run} was started with --no-cache: every step runs again, including training"
-    view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
+    view = view_of(job)
     if any(task.name == TRAINING_TASK and task.state == "SUCCEEDED" for task in view.tasks):
         return "training has succeeded and comes from the cache"
     folder = str(view.outputs.get(f"{PLAN_TASK}.base_output_directory", ""))

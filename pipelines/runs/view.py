@@ -62,13 +62,13 @@ class RunView:
         return any(view.name == task and view.state == "RUNNING" for view in self.tasks)
 
 
-def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[RunView]:
+def follow(api: VertexApi, *, run: str) -> Iterator[RunView]:
     """Yield a snapshot of the run whenever it has changed; the last one is final."""
     training = TrainingLog(api, run=run)
     before: RunView | None = None
     delay_seconds = MIN_DELAY_SECONDS
     while before is None or not before.is_final:
-        view = view_of(RUN.get(api, run), task_names=task_names)
+        view = view_of(RUN.get(api, run))
         progress = training.latest() if view.is_running(TRAINING_TASK) else None
         warnings = before.warnings if before else ()
         if progress or view.is_final:
@@ -83,12 +83,12 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
             delay_seconds = min(delay_seconds * DELAY_GROWTH, MAX_DELAY_SECONDS)
 
 
-def view_of(job: Json, *, task_names: dict[str, str]) -> RunView:
-    """Return a snapshot of a PipelineJob, its tasks in the order of `task_names`."""
+def view_of(job: Json) -> RunView:
+    """Return a snapshot of a PipelineJob."""
     return RunView(
         state=job.get("state", "PIPELINE_STATE_PENDING"),
-        tasks=task_views(job, task_names),
-        outputs=outputs_by_task(job, task_names),
+        tasks=task_views(job),
+        outputs=outputs_by_task(job),
         error=job.get("error", {}).get("message", ""),
         job=job,
     )
@@ -169,7 +169,7 @@ def run_log_lines(
 
 
 def _task_jobs(job: Json) -> list[tuple[str, str]]:
-    names = leaf_tasks(job["pipelineSpec"])
+    names = leaf_tasks(job)
     jobs = []
     for detail in job.get("jobDetail", {}).get("taskDetails", []):
         container = detail.get("executorDetail", {}).get("containerDetail", {})
@@ -179,7 +179,7 @@ def _task_jobs(job: Json) -> list[tuple[str, str]]:
 
 
 def _check_task(job: Json, task: str | None) -> None:
-    names = leaf_tasks(job["pipelineSpec"]).values()
+    names = leaf_tasks(job).values()
     if task is not None and task not in names:
         hint = did_you_mean(task, names)
         raise ResourceError(

@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.errors import ResourceError
@@ -108,7 +107,7 @@ def resume(api: VertexApi, schedule: Json, *, catch_up: bool) -> None:
 
 def delete(api: VertexApi, schedule: Json) -> None:
     """Delete a schedule; its runs continue."""
-    api.wait(api.delete(schedule["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    api.wait(api.delete(schedule["name"]))
 
 
 def run_request_of(schedule: Json, *, run: str) -> Json:

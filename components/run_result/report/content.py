@@ -14,7 +14,7 @@ from components.prepare_examples.output.publish import ANOMALIES, MANIFEST
 from components.run_result.report.links import Links, links_of
 from components.run_result.settings import parameters_of
 from components.run_result.summary import Summary
-from components.shared.vertex.task_details import leaf_tasks, outputs_by_task
+from components.shared.vertex.task_details import outputs_by_task
 from trainer import Json
 from trainer.errors import TrainerError
 
@@ -66,8 +66,7 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folde
     `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
     Vertex AI.
     """
-    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
-    outputs = outputs_by_task(job, names)
+    outputs = outputs_by_task(job)
     logs = outputs.get("plan-training.base_output_directory", "")
     champion = outputs.get("start.champion_uri", "")
     examples = outputs.get("prepare-examples.examples.uri", "")
@@ -80,7 +79,7 @@ def read_content(job: Json, summary: Summary, *, replicas: Sequence[Json], folde
         champion_statistics=_read_json(_inside(champion)),
         progress=_read_lines(_inside(logs, f"logs/{METRICS_FILE}")),
         replicas=[replica for job in replicas for replica in job.get("replicas", [])],
-        links=links_of(job, summary, outputs, names=names, folder=folder),
+        links=links_of(job, summary, outputs, folder=folder),
         cost=training_cost(str(parameters_of(job).get("cluster", "")), summary),
     )
 

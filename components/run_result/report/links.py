@@ -10,7 +10,7 @@ from urllib.parse import quote
 from components.run_result.summary import Summary
 from components.shared.vertex.api import EMULATOR_VARIABLE
 from components.shared.vertex.console import console_page
-from components.shared.vertex.task_details import details_by_name
+from components.shared.vertex.task_details import details_by_name, leaf_tasks
 from trainer import Json, paths
 
 DATA_LINK = "data report"
@@ -32,18 +32,8 @@ class Links:
     logs: str = ""
 
 
-def links_of(
-    job: Json,
-    summary: Summary,
-    outputs: Json,
-    *,
-    names: Mapping[str, str],
-    folder: Path,
-) -> Links:
-    """Return the links of the report in a folder.
-
-    `names` are the display names of the tasks by their names, `outputs` by `TASK.OUTPUT`.
-    """
+def links_of(job: Json, summary: Summary, outputs: Json, *, folder: Path) -> Links:
+    """Return the links of the report in a folder; `outputs` are by `TASK.OUTPUT`."""
     run = console_page(job["name"])
     texts = [str(value) for name, value in outputs.items() if name.endswith(".Output")]
     version = next((text for text in texts if "/models/" in text), "")
@@ -56,7 +46,7 @@ def links_of(
         summary.model_version: console_page(version) if version else "",
         "champion": console_page(champion) if champion else "",
     }
-    is_local = EMULATOR_VARIABLE in os.environ
+    is_local, names = EMULATOR_VARIABLE in os.environ, leaf_tasks(job)
     tasks = {
         names[name]: f"{run}/tasks/{detail['taskUniqueName']}"
         for name, detail in details_by_name(job).items()

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import requests
@@ -28,6 +29,7 @@ EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
 TOKEN_VARIABLE = "VERTEX_EMULATOR_TOKEN"  # where the emulator requires one
 REQUEST_TIMEOUT_SECONDS = 30.0
 PREDICT_TIMEOUT_SECONDS = 70.0  # Vertex AI's own limit is 60 s
+WAIT_SECONDS = 1800.0  # for a long-running operation
 OPERATION_WAIT_SECONDS = 20.0
 MAX_POLL_SECONDS = 2.0
 VERTEX_POLL_SECONDS = 5.0  # Vertex AI has a quota of requests, the local service has none
@@ -77,7 +79,7 @@ class VertexApi:
         try:
             return self.get(name, **query)
         except VertexError as error:
-            if error.status != "NOT_FOUND":
+            if error.code != HTTPStatus.NOT_FOUND:
                 raise
             return None
 
@@ -130,7 +132,7 @@ class VertexApi:
                 return
             query["pageToken"] = page["nextPageToken"]
 
-    def wait(self, operation: Json, *, timeout_seconds: float) -> Json:
+    def wait(self, operation: Json, *, timeout_seconds: float = WAIT_SECONDS) -> Json:
         """Wait for a long-running operation and return its response.
 
         The service holds the request until the operation is done (`:wait`); if it has no such

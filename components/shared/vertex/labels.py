@@ -5,6 +5,8 @@ jobs and model versions they create. So no input of a cached step names the run,
 stays the same from run to run.
 """
 
+from typing import Any
+
 RUN_LABEL = "trainyard_run"
 
 # Vertex AI gives every PipelineJob this label with a unique value; the runs of a schedule have the
@@ -34,3 +36,8 @@ STEP_LABEL = "trainyard_step"
 # On a submitted job and a model uploaded by hand: a unique value, by which a retry of the request
 # finds what an earlier attempt created.
 SUBMISSION_LABEL = "trainyard_submission"
+
+
+def label_of(resource: dict[str, Any], label: str) -> str:
+    """Return the value of a resource's label, "" without it."""
+    return str(resource.get("labels", {}).get(label, ""))

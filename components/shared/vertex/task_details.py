@@ -3,7 +3,6 @@
 import datetime
 import logging
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -63,27 +62,28 @@ def parameters_in(detail: Json, prefix: str) -> Json:
     return {key.removeprefix(prefix): metadata[key] for key in metadata if key.startswith(prefix)}
 
 
-def outputs_by_task(job: Json, task_names: dict[str, str]) -> Json:
+def outputs_by_task(job: Json) -> Json:
     """Return the outputs of all tasks as `outputs_of`, by `TASK.NAME` with display names."""
     details = details_by_name(job)
     return {
         f"{task}.{key}": value
-        for name, task in task_names.items()
+        for name, task in leaf_tasks(job).items()
         for key, value in outputs_of(details.get(name, {})).items()
     }
 
 
-def task_views(job: Json, task_names: dict[str, str]) -> tuple[TaskView, ...]:
-    """Return the states of the tasks, in the order of `task_names` and with display names."""
+def task_views(job: Json) -> tuple[TaskView, ...]:
+    """Return the states of the tasks, in the order of `leaf_tasks` and with display names."""
     details = details_by_name(job)
     return tuple(
-        _task_view(display_name, details.get(name, {})) for name, display_name in task_names.items()
+        _task_view(title, details.get(name, {})) for name, title in leaf_tasks(job).items()
     )
 
 
-def leaf_tasks(spec: Json) -> dict[str, str]:
-    """Return the display names of all tasks of a compiled pipeline, nested ones too, by name."""
+def leaf_tasks(job: Json) -> dict[str, str]:
+    """Return the display names of all tasks of a run, nested ones too, by name; {} if unknown."""
     names: dict[str, str] = {}
+    spec = job.get("pipelineSpec")
 
     def walk(dag: Json) -> None:
         for name, task in in_order(dag["tasks"]):
@@ -93,7 +93,8 @@ def leaf_tasks(spec: Json) -> dict[str, str]:
             else:
                 names[name] = task.get("taskInfo", {}).get("name", name)
 
-    walk(spec["root"]["dag"])
+    if spec:
+        walk(spec["root"]["dag"])
     return names
 
 
@@ -137,12 +138,7 @@ def replicas_of(api: VertexApi, job_id: str) -> Json | None:
 
     Only the local service has this resource; Vertex AI returns 404.
     """
-    try:
-        return api.get(f"{api.parent}/customJobs/{job_id}/replicas")
-    except VertexError as error:
-        if error.code != HTTPStatus.NOT_FOUND:
-            raise
-        return None
+    return api.find(f"{api.parent}/customJobs/{job_id}/replicas")
 
 
 def replicas_of_jobs(api: VertexApi, *, label: str) -> list[Json]:

@@ -11,11 +11,10 @@ from components.model_version.decisions import STOPS
 from components.run_result.settings import THRESHOLDS
 from components.run_result.summary import GATE_FAILED, NO_NEWS, USER_ERROR_PREFIX, Summary
 from components.shared.vertex.resource_name import ResourceName
-from components.shared.vertex.task_details import leaf_tasks
+from components.shared.vertex.task_details import task_views
 from pipelines.resources.names import second
 from pipelines.resources.table import TextTable, table_lines
 from pipelines.runs.facts import changed_settings
-from pipelines.runs.view import view_of
 from trainer import Json, paths
 from trainer.errors import ConfigError
 
@@ -38,7 +37,6 @@ def runs_table(runs: list[Summary]) -> TextTable:
 
 def tasks_table(job: Json) -> TextTable:
     """Return a row for each task of a run, in the graph's order."""
-    view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
     rows = [
         (
             task.name,
@@ -46,7 +44,7 @@ def tasks_table(job: Json) -> TextTable:
             f"{task.seconds:.1f}",
             "cached" if task.is_cached else last_error_line(task.error) or task.note,
         )
-        for task in view.tasks
+        for task in task_views(job)
     ]
     return TextTable(("TASK", "STATE", "SECONDS", ""), rows)
 

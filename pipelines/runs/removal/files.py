@@ -19,7 +19,7 @@ from pathlib import Path
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.labels import RUN_LABEL, label_of
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, LATEST, RUN
 from pipelines.resources.names import short_name
@@ -73,7 +73,7 @@ class RunFiles:
         """Return the training jobs of each run."""
         by_run: dict[str, list[Json]] = {}
         for job in self.api.list_resources(JOB.collection, readMask="name,state,labels"):
-            if run := job.get("labels", {}).get(RUN_LABEL):
+            if run := label_of(job, RUN_LABEL):
                 by_run.setdefault(run, []).append(job)
         return by_run
 
@@ -149,12 +149,10 @@ class RunFiles:
 
     def _delete(self, path: str) -> None:
         try:
-            operation = self.api.delete(f"{self.api.parent}/{path}")
+            self.api.wait(self.api.delete(f"{self.api.parent}/{path}"))
         except VertexError as error:
             if error.status != "NOT_FOUND":
                 raise
-            return
-        self.api.wait(operation, timeout_seconds=60)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ WAITERS = {
     "log": lambda api: list(
         follow_logs(api, JOB, "7", readers_of=lambda job: [], is_followed=True)
     ),
-    "run": lambda api: list(follow(api, run="r", task_names={})),
+    "run": lambda api: list(follow(api, run="r")),
     "teardown": lambda api: cancel_jobs(api, [{"name": "customJobs/7", "state": "RUNNING"}]),
 }
 

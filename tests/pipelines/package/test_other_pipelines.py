@@ -42,7 +42,7 @@ def test_the_package_is_valid_and_its_tasks_run_afresh(name, folder):
     json_format.ParseDict(content, spec)
 
     assert spec.pipeline_info.name == name
-    assert list(leaf_tasks(content).values()) == TASKS[name]
+    assert list(leaf_tasks({"pipelineSpec": content}).values()) == TASKS[name]
     assert IMAGE not in text
     dags = [
         content["root"]["dag"],

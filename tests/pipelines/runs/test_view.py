@@ -29,8 +29,16 @@ root:
       teardown: {componentRef: {name: comp-exit}, dependentTasks: [body]}
       body: {componentRef: {name: comp-body}}
 """
+
+
+def spec_of(*names: str) -> dict:
+    tasks = {name: {"componentRef": {"name": "c"}} for name in names}
+    return {"components": {"c": {}}, "root": {"dag": {"tasks": tasks}}}
+
+
 JOB = {
     "state": "PIPELINE_STATE_FAILED",
+    "pipelineSpec": spec_of("evaluate", "predict", "promote", "teardown"),
     "error": {"code": 9, "message": "promote failed"},
     "jobDetail": {
         "taskDetails": [
@@ -53,11 +61,10 @@ JOB = {
     },
 }
 PROGRESS = "chief/0 step 1/2 loss 0.5 accuracy 0.5 10 examples/s 5.0 ms/step 0:01 left"
-TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
 def test_leaf_tasks_are_in_execution_order():
-    names = leaf_tasks(yaml.safe_load(PIPELINE))
+    names = leaf_tasks({"pipelineSpec": yaml.safe_load(PIPELINE)})
 
     assert list(names) == ["first", "second", "third", "teardown"]
     assert names["first"] == "The first"
@@ -65,7 +72,7 @@ def test_leaf_tasks_are_in_execution_order():
 
 
 def test_view_has_the_state_of_each_task():
-    view = view_of(JOB, task_names=TASKS)
+    view = view_of(JOB)
 
     evaluate, predict, promote, teardown = view.tasks
     assert view.is_final
@@ -106,7 +113,7 @@ class FakeApi:
 
 def details(states: dict[str, str]) -> dict:
     tasks = [{"taskName": name, "state": state} for name, state in states.items()]
-    return {"jobDetail": {"taskDetails": tasks}}
+    return {"pipelineSpec": spec_of(*states), "jobDetail": {"taskDetails": tasks}}
 
 
 @pytest.fixture
@@ -118,7 +125,7 @@ def is_quick(monkeypatch):
 def test_warnings_of_the_training_job_are_requested_once():
     api = FakeApi()
 
-    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+    views = list(follow(api, run="m-1"))
 
     assert {view.warnings for view in views} == {("open to the network",)}
     assert api.num_asked == 1
@@ -131,7 +138,7 @@ def test_warnings_of_the_training_job_are_requested_once():
 def test_run_is_followed_without_readable_warnings(code):
     api = FakeApi(error=VertexError(code=code, status="S", message="m"))
 
-    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+    views = list(follow(api, run="m-1"))
 
     assert views[-1].state == "PIPELINE_STATE_SUCCEEDED"
     assert views[-1].warnings == ()

@@ -10,6 +10,5 @@ def test_tasks_have_one_order_in_whichever_order_a_service_returns_them():
     inner |= {name: {"componentRef": {"name": "c"}} for name in "da"}
     for names in ("bda", "adb"):
         tasks = {name: inner[name] for name in names}
-        assert list(leaf_tasks({"root": {"dag": {"tasks": tasks}}, "components": {"c": {}}})) == [
-            *("a", "d", "b")
-        ]
+        spec = {"root": {"dag": {"tasks": tasks}}, "components": {"c": {}}}
+        assert list(leaf_tasks({"pipelineSpec": spec})) == ["a", "d", "b"]
