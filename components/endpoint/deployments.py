@@ -11,6 +11,7 @@ from components.model_version.registry import (
     list_versions,
     version_name,
 )
+from components.shared.text.json_object import present
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import await_operations, deploy_model, new_deployed_id
 from components.shared.vertex.errors import VertexError
@@ -123,7 +124,7 @@ def undeploy(
     It gets no request once the undeployment has begun. With `is_awaited`, wait until its server
     has ended, which takes minutes on Vertex AI.
     """
-    body: Json = {"deployedModelId": deployed_id, **({"trafficSplit": split} if split else {})}
+    body = present({"deployedModelId": deployed_id, "trafficSplit": split})
     operation = api.post(f"{endpoint}:undeployModel", body)
     if is_awaited:
         api.wait(operation)

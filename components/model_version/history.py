@@ -53,29 +53,13 @@ class HistoryEntry:
         return self.since == self.until
 
 
-def promoted_by(run: str) -> str:
-    """Return the cause for a version that a run promotes; the name of the run may be cut off."""
-    return f"{PROMOTED}_{run}"[:MAX_VALUE].rstrip("_")
+def cause_of(kind: str, text: str = "") -> str:
+    """Return the cause of a default version, with the run, the person or the reason.
 
-
-def approved_by(person: str) -> str:
-    """Return the cause for a version that a person approved."""
-    return _labelled(APPROVED, person)
-
-
-def set_by(person: str) -> str:
-    """Return the cause for a version that a person made the default by name."""
-    return _labelled(BY_HAND, person)
-
-
-def rolled_back(reason: str = "") -> str:
-    """Return the cause for a rollback; of the reason a label can hold lower-case words only."""
-    return _labelled(ROLLBACK, reason)
-
-
-def _labelled(cause: str, text: str) -> str:
+    A label can hold lower-case words only.
+    """
     words = "-".join(re.findall("[a-z0-9]+", text.lower()))
-    return f"{cause}_{words}"[:MAX_VALUE].rstrip("_-")
+    return f"{kind}_{words}"[:MAX_VALUE].rstrip("_-")
 
 
 def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from components.model_version.registry import (
     find_model,
     set_default,
 )
+from components.shared.text.json_object import present
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import upload_model
 from components.shared.vertex.labels import CHALLENGER
@@ -115,14 +116,16 @@ def serving_container(image: str, *, trust: Trust = OWN) -> Json:
 
     Its arguments record the trust in the model's author; a run trusts the model of its own job.
     """
-    return {
-        "imageUri": image,
-        "command": ["python", "-m", "trainer.serve"],
-        **({"args": flags} if (flags := trust.flags()) else {}),
-        "ports": [{"containerPort": SERVING_PORT}],
-        "healthRoute": "/health",
-        "predictRoute": "/predict",
-    }
+    return present(
+        {
+            "imageUri": image,
+            "command": ["python", "-m", "trainer.serve"],
+            "args": trust.flags(),
+            "ports": [{"containerPort": SERVING_PORT}],
+            "healthRoute": "/health",
+            "predictRoute": "/predict",
+        }
+    )
 
 
 def upload_version(
@@ -141,14 +144,15 @@ def upload_version(
     `aliases` has `default`; the former default is then `previous`. `trust` is in the author.
     """
     parent = find_model(api, display_name)
-    model: Json = {
-        "displayName": display_name,
-        "artifactUri": artifact_uri,
-        "containerSpec": serving_container(image, trust=trust),
-        "labels": dict(labels),
-    }
-    if own_aliases := [alias for alias in aliases if alias != DEFAULT]:
-        model["versionAliases"] = own_aliases
+    model = present(
+        {
+            "displayName": display_name,
+            "artifactUri": artifact_uri,
+            "containerSpec": serving_container(image, trust=trust),
+            "labels": dict(labels),
+            "versionAliases": [alias for alias in aliases if alias != DEFAULT],
+        }
+    )
     operation = upload_model(api, model, parent=parent)
     response = api.wait(operation)
     version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])

@@ -143,13 +143,14 @@ def release_model(
     from components.errors import errors_in_one_line
     from components.model_version.champion import default_champion
     from components.model_version.companions import GOLDEN_FIELDS
-    from components.model_version.history import promoted_by
+    from components.model_version.history import cause_of
     from components.model_version.recorded import record_evaluation
     from components.release.options import ReleaseOptions, ServingOptions
     from components.release.overlap import Contest
     from components.release.release import Release, promote_known, release_version, serve_promoted
     from components.shared.text.json_object import read_object
     from components.shared.vertex.api import connect
+    from components.shared.vertex.labels import PROMOTED
     from components.shared.vertex.resource_name import ResourceName
 
     api = connect(project, location)
@@ -179,7 +180,7 @@ def release_model(
             contest=contest,
             endpoint_name=endpoint_name,
             options=options,
-            cause=promoted_by(run),
+            cause=cause_of(PROMOTED, run),
             golden=read_object(golden.path, *GOLDEN_FIELDS),
             metrics=metrics,
             table_path=table.path,

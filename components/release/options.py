@@ -9,7 +9,7 @@ from components.model_version.decisions import REQUIRED
 from components.plan_training.findings import Findings
 from components.plan_training.machines import Machine, accelerator_error, machine_error
 from components.plan_training.spellings.short import read_accelerator
-from components.shared.text.json_object import Options
+from components.shared.text.json_object import Options, present
 from components.time_limit import A_DAY_SECONDS, LONG_SECONDS
 from trainer import Json
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
@@ -172,9 +172,11 @@ class ServingOptions(Options):
             machine["acceleratorCount"] = int(self.accelerator.get("count", 1))
         targets = [(metric, getattr(self, name)) for name, metric in METRICS.items()]
         specs = [{"metricName": metric, "target": target} for metric, target in targets if target]
-        return {
-            "machineSpec": machine,
-            "minReplicaCount": self.min_replicas,
-            "maxReplicaCount": self.max_replicas or self.min_replicas,
-            **({"autoscalingMetricSpecs": specs} if specs else {}),
-        }
+        return present(
+            {
+                "machineSpec": machine,
+                "minReplicaCount": self.min_replicas,
+                "maxReplicaCount": self.max_replicas or self.min_replicas,
+                "autoscalingMetricSpecs": specs,
+            }
+        )

@@ -14,7 +14,7 @@ from components.run_result.settings import (
     settings_of,
     shown_workload,
 )
-from components.shared.text.json_object import numbers
+from components.shared.text.json_object import numbers, present
 from components.shared.vertex.labels import SCHEDULE_LABEL, WAITING, label_of
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import (
@@ -231,13 +231,13 @@ def as_ended(
         {**detail, **ended} if detail.get("state") == "RUNNING" else detail
         for detail in job.get("jobDetail", {}).get("taskDetails", [])
     ]
-    return {
-        **job,
+    changes: Json = {
         "state": f"{STATE_PREFIX}{state}",
         "endTime": stamp,
         "jobDetail": {**job.get("jobDetail", {}), "taskDetails": details},
-        **({"error": {"message": error}} if error else {}),
+        "error": error and {"message": error},
     }
+    return {**job, **present(changes)}
 
 
 def _outcome(state: str, error: str, outputs: Json) -> str:

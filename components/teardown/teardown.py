@@ -7,7 +7,7 @@ from collections.abc import Callable
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
 from components.model_version.decisions import stop_of, update_version
-from components.model_version.history import history_of, promoted_by, without_event
+from components.model_version.history import cause_of, history_of, without_event
 from components.model_version.registry import (
     DEFAULT,
     PREVIOUS,
@@ -22,7 +22,7 @@ from components.model_version.registry import (
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import await_operations
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import MODEL_LABEL, RUN_LABEL, label_of
+from components.shared.vertex.labels import MODEL_LABEL, PROMOTED, RUN_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
 from components.teardown.run_resources import RunResources
 from trainer import Json
@@ -115,7 +115,7 @@ def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
                 _delete_version(resources, record)
             continue
         if is_half_promoted:
-            set_default(resources.api, version, cause=promoted_by(resources.run))
+            set_default(resources.api, version, cause=cause_of(PROMOTED, resources.run))
         if keep_endpoint or resources.served_before:
             _undeploy_replaced(resources, version)
         else:

@@ -56,8 +56,10 @@ class Parser(argparse.ArgumentParser):
             message += _hint(match["given"], re.findall(r"'([^']*)'", match["allowed"]))
         elif match := WRONG_OPTION.search(message):
             options = _options(self)
-            setting = "; a setting is --set KEY=VALUE, as `trainyard settings` lists them"
-            message += _hint(match["given"], options) or setting * ("--set" in options)
+            hint = _hint(match["given"], options)
+            if not hint and "--set" in options:
+                hint = "; a setting is --set KEY=VALUE, as `trainyard settings` lists them"
+            message += hint
         super().error(message)
 
 

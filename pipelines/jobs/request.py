@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
+from components.shared.text.json_object import present
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, trainer_settings
 from trainer import Json
@@ -40,18 +41,22 @@ def job_request(
         image=image,
         examples_uri=examples_uri,
     )
-    job_spec = {
-        "worker_pool_specs": plan.worker_pool_specs,
-        "scheduling": {
-            "timeout": plan.timeout,
-            "restart_job_on_worker_restart": plan.restarts_whole_job,
-            "strategy": plan.scheduling_strategy,
-            **({"disable_retries": True} if plan.disables_retries else {}),
-        },
-        "base_output_directory": {"output_uri_prefix": output_uri},
-        **({"service_account": service_account} if service_account else {}),
-        **({"persistent_resource_id": resource} if (resource := plan.persistent_resource) else {}),
+    scheduling: Json = {
+        "timeout": plan.timeout,
+        "restart_job_on_worker_restart": plan.restarts_whole_job,
+        "strategy": plan.scheduling_strategy,
     }
+    if plan.disables_retries:
+        scheduling["disable_retries"] = True
+    job_spec = present(
+        {
+            "worker_pool_specs": plan.worker_pool_specs,
+            "scheduling": scheduling,
+            "base_output_directory": {"output_uri_prefix": output_uri},
+            "service_account": service_account,
+            "persistent_resource_id": plan.persistent_resource,
+        }
+    )
     request: Json = _in_camel_case({"display_name": name, "job_spec": job_spec})
     return request
 

@@ -56,17 +56,19 @@ def tuning_request(
     train = {name: value for name, value in config.train.items() if f"train.{name}" not in keys}
     trial = job_request(dataclasses.replace(config, train=train), **job)
     has_patience = "patience" in config.train or "train.patience" in keys
+    study: Json = {
+        "metrics": [_metric_spec(config.train_config())],
+        "parameters": [parameter.to_spec() for parameter in varied],
+        "algorithm": ALGORITHMS[algorithm],
+        "measurementSelectionType": "BEST_MEASUREMENT" if has_patience else "LAST_MEASUREMENT",
+    }
+    if stops_early:
+        study["medianAutomatedStoppingSpec"] = {}
     return {
         "displayName": trial["displayName"],
         "maxTrialCount": num_trials,
         "parallelTrialCount": num_parallel,
-        "studySpec": {
-            "metrics": [_metric_spec(config.train_config())],
-            "parameters": [parameter.to_spec() for parameter in varied],
-            "algorithm": ALGORITHMS[algorithm],
-            "measurementSelectionType": "BEST_MEASUREMENT" if has_patience else "LAST_MEASUREMENT",
-            **({"medianAutomatedStoppingSpec": {}} if stops_early else {}),
-        },
+        "studySpec": study,
         "trialJobSpec": trial["jobSpec"],
     }
 

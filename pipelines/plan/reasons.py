@@ -9,9 +9,11 @@ from components.model_version.companions import INPUT_FILE, read_companion_objec
 from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.settings.options import PrepareOptions
 from components.run_result.settings import SOURCE_DIGEST, WORKLOAD, settings_of
+from components.shared.text.value_text import first_of
 from pipelines.plan.earlier_tasks import EarlierTask
 from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
 from pipelines.projects.project import file_digests
+from pipelines.runs.output.tables import shown
 from trainer import Json
 from trainer.errors import InputError
 from trainer.references import SNAPSHOT, code_digest
@@ -121,23 +123,18 @@ def _by_name(facts: Iterable[Any]) -> dict[str, Any]:
 def _named(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return the files that differ: "a.csv changed, b.csv is new"; "" if none does."""
     words = [
-        f"{Path(name).name} {word}"
+        f"{Path(name).name} {_change(name, before, now)}"
         for name in dict.fromkeys([*now, *before])
         if before.get(name) != now.get(name)
-        for word in [
-            "is new" if name not in before else "is gone" if name not in now else "changed"
-        ]
     ]
-    num_more = len(words) - MAX_NAMED
-    more = f" and {num_more} more file{'s' * (num_more > 1)}" if num_more > 0 else ""
-    return ", ".join(words[:MAX_NAMED]) + more
+    return first_of(words, MAX_NAMED)
+
+
+def _change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    if name not in before:
+        return "is new"
+    return "changed" if name in now else "is gone"
 
 
 def _shown(value: Any) -> str:
-    return (
-        "none"
-        if value in (None, "")
-        else str(value).lower()
-        if isinstance(value, bool)
-        else f"{value}"
-    )
+    return "none" if value is None else shown(value) or "none"

@@ -3,7 +3,13 @@
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from components.model_version.history import HistoryEntry, decision_history, history_of, set_by
+from components.model_version.history import (
+    BY_HAND,
+    HistoryEntry,
+    cause_of,
+    decision_history,
+    history_of,
+)
 from components.model_version.registry import (
     DEFAULT,
     list_versions,
@@ -104,7 +110,7 @@ def set_default_version(api: VertexApi, name: str) -> str:
         ResourceError: the name has no version.
     """
     version = version_called(api, name)
-    set_default(api, version, cause=set_by(this_person()))
+    set_default(api, version, cause=cause_of(BY_HAND, this_person()))
     return f"{name.partition('@')[0]}@{version.version}"
 
 

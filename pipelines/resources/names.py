@@ -6,6 +6,7 @@ import platform
 from collections.abc import Sequence
 
 from components.model_version.registry import find_model, list_versions, version_name
+from components.shared.text.value_text import first_of
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
@@ -84,8 +85,7 @@ def endpoint_of(api: VertexApi, name: str) -> Json:
 
 def not_found(kind: str, name: str, names: Sequence[str], hint: str = "") -> VertexError:
     """Return the error that no resource has a name, with those that exist."""
-    shown = [*names[:MAX_NAMES], *(["…"] if len(names) > MAX_NAMES else [])]
-    existing = f"{kind}s: {', '.join(shown) or 'none'}{hint}"
+    existing = f"{kind}s: {first_of(names, MAX_NAMES) or 'none'}{hint}"
     message = f"no {kind} {name!r};{did_you_mean(name, names)} {existing}"
     return VertexError(code=404, status="NOT_FOUND", message=message)
 

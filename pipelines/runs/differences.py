@@ -56,21 +56,15 @@ def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[D
     return [fact for fact in facts if has_all or not fact.is_same]
 
 
-def differences_table(differences: list[Difference]) -> TextTable:
-    """Return a row for each fact, with long values cut."""
-    rows = [
-        (fact.title, _cell(fact.first), _cell(fact.second), _change(fact)) for fact in differences
-    ]
-    return TextTable(("", "A", "B", "CHANGE"), rows)
+def difference_row(fact: Difference) -> tuple[str, ...]:
+    """Return a fact's title, its values, cut if they are long, and the change of a number."""
+    return fact.title, _cell(fact.first), _cell(fact.second), _change(fact)
 
 
 def judged_table(differences: list[Difference], gains: "Mapping[str, Gain]") -> TextTable:
-    """Return the same with a column that says whether B is better or worse."""
-    table = differences_table(differences)
-    rows = [
-        (*row, _judgement(fact, gains)) for row, fact in zip(table.rows, differences, strict=True)
-    ]
-    return TextTable((*table.headings, "B IS"), rows)
+    """Return a row for each fact, with a column that says whether B is better or worse."""
+    rows = [(*difference_row(fact), _judgement(fact, gains)) for fact in differences]
+    return TextTable(("", "A", "B", "CHANGE", "B IS"), rows)
 
 
 def differences_json(
@@ -114,4 +108,5 @@ def _judgement(fact: Difference, gains: "Mapping[str, Gain]") -> str:
 
 def _change(fact: Difference) -> str:
     change = fact.change or 0.0
-    return f"{'+' * (change > 0)}{number_text(change, digits=4)}" if change else ""
+    sign = "+" if change > 0 else ""
+    return f"{sign}{number_text(change, digits=4)}" if change else ""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from components.run_result.settings import READABLE_ADDRESS, WEBHOOK, without_path
+from components.shared.text.json_object import present
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.shared.vertex.console import to_open
 from components.shared.vertex.labels import RUN_LABEL
@@ -40,14 +41,16 @@ def run_request(
     Without `use_cache` every task runs; with it, tasks keep the caching options of the package.
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
     """
-    return {
-        "displayName": run,
-        "pipelineSpec": package.spec if use_cache else _without_cache(package.spec),
-        "runtimeConfig": {"gcsOutputDirectory": pipeline_root, "parameterValues": parameters},
-        "labels": {**(labels or {}), RUN_LABEL: run},
-        **({"serviceAccount": service_account} if service_account else {}),
-        **({"templateUri": package.address} if package.address else {}),
-    }
+    return present(
+        {
+            "displayName": run,
+            "pipelineSpec": package.spec if use_cache else _without_cache(package.spec),
+            "runtimeConfig": {"gcsOutputDirectory": pipeline_root, "parameterValues": parameters},
+            "labels": {**(labels or {}), RUN_LABEL: run},
+            "serviceAccount": service_account,
+            "templateUri": package.address,
+        }
+    )
 
 
 def warn_of_readable_address(job: Json) -> None:

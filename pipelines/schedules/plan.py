@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from components.prepare_examples.settings.patterns import has_dates
+from components.shared.text.json_object import present
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.errors import RegistryError, with_place
@@ -117,18 +118,19 @@ def schedule_request(file: ScheduleFile, run: Json, *, parent: str) -> Json:
     job = {**run, "displayName": file.name, "labels": {**own, SCHEDULE_LABEL: file.name}}
     digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
     job["labels"][DIGEST_LABEL] = digest
-    return {
+    request = {
         "displayName": file.name,
         "cron": file.cron,
-        **({"startTime": _timestamp(file.start)} if file.start else {}),
-        **({"endTime": _timestamp(file.end)} if file.end else {}),
-        **({"maxRunCount": str(file.max_runs)} if file.max_runs else {}),
+        "startTime": _timestamp(file.start),
+        "endTime": _timestamp(file.end),
+        "maxRunCount": file.max_runs and str(file.max_runs),
         # The first limits the runs being started, the second the active runs.
         "maxConcurrentRunCount": str(file.concurrency),
         "maxConcurrentActiveRunCount": str(file.concurrency),
-        **({"allowQueueing": True} if file.queue else {}),
+        "allowQueueing": file.queue,
         REQUEST: {"parent": parent, "pipelineJob": job},
     }
+    return present(request)
 
 
 def next_runs(schedule: Wanted, *, now: datetime.datetime) -> list[str]:
@@ -146,5 +148,5 @@ def next_runs(schedule: Wanted, *, now: datetime.datetime) -> list[str]:
     return shown or ["none, it has ended"]
 
 
-def _timestamp(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _timestamp(moment: datetime.datetime | None) -> str:
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from components.model_version.champion import check_registered
 from components.model_version.registry import trust_of, version_name
+from components.shared.text.json_object import present
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
@@ -74,7 +75,7 @@ def job_request(
                 f"{uri}: Vertex AI's batch prediction takes JSON lines of instances; the pipeline"
                 " `trainyard compile --pipeline batch-predict` reads the other formats there"
             )
-    return {
+    request = {
         "displayName": name,
         "model": version.name,
         "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": list(inputs)}},
@@ -87,5 +88,6 @@ def job_request(
             "startingReplicaCount": num_replicas,
             "maxReplicaCount": num_replicas,
         },
-        **({"serviceAccount": service_account} if service_account else {}),
+        "serviceAccount": service_account,
     }
+    return present(request)

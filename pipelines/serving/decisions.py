@@ -15,7 +15,7 @@ from components.model_version.decisions import (
     is_rejected,
     verdict_of,
 )
-from components.model_version.history import approved_by
+from components.model_version.history import cause_of
 from components.model_version.registry import (
     DEFAULT,
     list_versions,
@@ -121,7 +121,7 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
         ),
         endpoint_name=str(parameters.get("endpoint_name") or record["displayName"]),
         options=ReleaseOptions.from_json(str(parameters.get("release", ""))),
-        cause=approved_by(this_person()),
+        cause=cause_of(APPROVED, this_person()),
         golden=golden,
         metrics=Metrics(name="metrics", uri=os.devnull),
         table_path=os.devnull,

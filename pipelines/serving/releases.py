@@ -14,7 +14,7 @@ from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
 from components.model_version.decisions import decide, decisions_of, is_rejected
-from components.model_version.history import rolled_back
+from components.model_version.history import ROLLBACK, cause_of
 from components.model_version.registry import (
     DEFAULT,
     PREVIOUS,
@@ -140,7 +140,7 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
             stack.enter_context(
                 released(api, endpoint, version, golden=golden, resources=resources, move=move)
             )
-        set_default(api, version, cause=rolled_back(reason))
+        set_default(api, version, cause=cause_of(ROLLBACK, reason))
         decide(api, former, REJECTED, by=this_person(), reason=reason)
     for endpoint in endpoints:
         if not find_deployed(endpoint, version):

@@ -16,7 +16,7 @@ from components.model_version.champion import (
     find_champion,
     find_compared,
 )
-from components.model_version.history import history_of, promoted_by, with_event
+from components.model_version.history import cause_of, history_of, with_event
 from components.model_version.recorded import record_evaluation
 from components.model_version.registry import (
     find_model,
@@ -30,6 +30,7 @@ from components.shared.vertex.labels import (
     BILLING_LABEL,
     CANDIDATE,
     CHALLENGER,
+    PROMOTED,
     RUN_LABEL,
     SCHEDULE_LABEL,
     STATE_LABEL,
@@ -478,7 +479,7 @@ def test_a_promotion_that_was_interrupted_is_completed(
     first, endpoint = served()
     second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
-    labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
+    labels = with_event(api.get(second.name)["labels"], cause_of(PROMOTED, "run-2"))
     labels[STATE_LABEL] = "promoted"
     api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
     record_run("run-2", released(second, endpoint), release=release)
@@ -500,7 +501,7 @@ def test_teardown_does_not_complete_a_promotion_that_another_one_followed(
     set_default(api, first)
     third = version(run="run-3", parent=first.unversioned)
     second = version(run="run-2", parent=first.unversioned)
-    labels = with_event(api.get(second.name)["labels"], promoted_by("run-2"))
+    labels = with_event(api.get(second.name)["labels"], cause_of(PROMOTED, "run-2"))
     api.patch(f"{second.name}?updateMask=labels", {"labels": {**labels, STATE_LABEL: "promoted"}})
     if is_rollback:
         set_default(api, second)
@@ -527,9 +528,9 @@ def test_an_interrupted_return_to_an_older_version_is_undone_or_completed(
     set_default(api, second)
     deploy(first, endpoint)  # by the lost task, which has moved the traffic, too
     if has_moved:
-        set_default(api, first, cause=promoted_by("run-3"))
+        set_default(api, first, cause=cause_of(PROMOTED, "run-3"))
     else:
-        labels = with_event(api.get(first.name)["labels"], promoted_by("run-3"))
+        labels = with_event(api.get(first.name)["labels"], cause_of(PROMOTED, "run-3"))
         api.patch(f"{first.name}?updateMask=labels", {"labels": labels})
     has = (TRAIN, EVALUATE, UPLOAD, RECORD, DEPLOY, KNOWN, EXIT)
     record_run("run-3", {EVALUATE: {"known_version": first.name}, KNOWN: None}, has=has)

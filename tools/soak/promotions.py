@@ -26,10 +26,11 @@ import requests
 from components.endpoint.deployments import deploy, moved_traffic, undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
 from components.model_version.companions import GOLDEN_FILE, write_companion
-from components.model_version.history import promoted_by
+from components.model_version.history import cause_of
 from components.model_version.registry import set_default
 from components.release.options import ServingOptions
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.labels import PROMOTED
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.serving.releases import roll_back
 from vertex_local.tests.support.service import HEADERS, container_spec, running_service
@@ -122,7 +123,7 @@ def promote(api: VertexApi, endpoint: str, folder: Path, *, keep_previous: bool)
     version = upload(api, folder / "artifact")
     deploy(api, endpoint, version, resources=ServingOptions().resources)
     with moved_traffic(api, endpoint, version):
-        set_default(api, version, cause=promoted_by("soak"))
+        set_default(api, version, cause=cause_of(PROMOTED, "soak"))
     undeploy_idle(api, endpoint, keep=version, keep_previous=keep_previous)
 
 

@@ -71,7 +71,9 @@ def run_page(content: Content) -> str:
         settings={name: shown_value(value) for name, value in summary.settings.items()},
         advice=advice_of(content),
     )
-    links = {**content.links.pages, **({DATA_LINK: DATA_FILE} if content.has_data_report else {})}
+    links = dict(content.links.pages)
+    if content.has_data_report:
+        links[DATA_LINK] = DATA_FILE
     return fill(
         f"Run {summary.run}", body, about=" · ".join(filter(None, about)), links=links.items()
     )

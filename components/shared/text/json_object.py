@@ -65,6 +65,11 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def present(values: Json) -> Json:
+    """Return the fields of a request without those that are None, false or empty."""
+    return {name: value for name, value in values.items() if value}
+
+
 def _has(value: Any, field: str) -> bool:
     """Return whether a value is an object and has a field, each of whose parents is an object."""
     for part in filter(None, field.split(".")):

@@ -25,7 +25,7 @@ def number_text(value: float, *, digits: int = NUM_DIGITS) -> str:
     if rounded and not LEAST_DECIMAL <= abs(rounded) < LARGEST_DECIMAL:
         factor, _, power = f"{rounded:e}".partition("e")
         return f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
-    comma = "," * (abs(rounded) >= WITH_COMMAS)
+    comma = "," if abs(rounded) >= WITH_COMMAS else ""
     return f"{Decimal(str(rounded)):{comma}f}".rstrip("0").removesuffix(".")
 
 
@@ -75,5 +75,5 @@ def cut(text: str) -> str:
 
 def first_of(texts: Sequence[str], most: int) -> str:
     """Return the first texts with commas between, and how many more there are."""
-    more = f" and {len(texts) - most} more" * (len(texts) > most)
-    return ", ".join(texts[:most]) + more
+    shown = ", ".join(texts[:most])
+    return f"{shown} and {len(texts) - most} more" if len(texts) > most else shown

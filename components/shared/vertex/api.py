@@ -15,6 +15,7 @@ from typing import Any
 
 import requests
 
+from components.shared.text.json_object import present
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.retries import (
     MAX_ATTEMPTS,
@@ -123,7 +124,7 @@ class VertexApi:
         """
         if not path.startswith("projects/"):
             path = f"{self.parent}/{path}"
-        query = {name: value for name, value in query.items() if value}
+        query = present(query)
         while True:
             page = self.get(path, **query)
             items: list[Json] = next((v for k, v in page.items() if k != "nextPageToken"), [])
@@ -183,13 +184,15 @@ class VertexApi:
         page_size: int = 1000,
     ) -> tuple[list[Json], str]:
         """Return one page of Cloud Logging's entries, and the token of the next page."""
-        body = {
-            "resourceNames": [f"projects/{self.project}"],
-            "filter": filter,
-            "orderBy": order_by,
-            "pageSize": page_size,
-            **({"pageToken": page_token} if page_token else {}),
-        }
+        body = present(
+            {
+                "resourceNames": [f"projects/{self.project}"],
+                "filter": filter,
+                "orderBy": order_by,
+                "pageSize": page_size,
+                "pageToken": page_token,
+            }
+        )
         page = self._call("POST", f"{self.logging_url}/v2/entries:list", json=body)
         return page.get("entries", []), page.get("nextPageToken", "")
 

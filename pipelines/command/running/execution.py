@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from components.model_version.decisions import STOPS
-from components.run_result.summary import GATE_FAILED, NO_NEWS, Summary
+from components.run_result.summary import NO_NEWS, Summary
 from components.shared.vertex.api import connect
 from components.shared.vertex.console import console_page, to_open
 from pipelines.command.output import keep_running_without_output
@@ -95,22 +95,14 @@ def start_run(
 def print_outcome(summary: Summary, *, target: Target) -> None:
     """Print the result of a run that is not torn down; errors and hints go to stderr."""
     print(f"run {summary.run} is {summary.state}")
+    is_done = summary.state == "SUCCEEDED"
+    print(summary.headline, file=sys.stdout if is_done else sys.stderr)
     for feature in summary.drift[:NUM_DRIFT_SHOWN]:
         print(f"drift: {feature}")
     if summary.data_report:
         print(f"data report: {summary.data_report}")
-    if summary.error:
-        print(f"trainyard: {summary.error}", file=sys.stderr)
-    if summary.promoted_before:
-        print(summary.promoted_before)
-    if summary.state != "SUCCEEDED":
+    if not is_done:
         print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
-    elif summary.outcome == NO_NEWS:
-        print(f"nothing new: {'; '.join(summary.news)}")
-    elif summary.outcome == GATE_FAILED:
-        print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
-    elif summary.outcome in STOPS:
-        print(summary.stop)
 
 
 def _exit_code(result: RunResult, *, is_deployment: bool) -> int:

@@ -122,8 +122,9 @@ def _diff(arguments: argparse.Namespace) -> int:
     same = ["no difference in settings, data, code or metrics"]
     table = judged_table(differences, gains.by_metric)
     lines = table_lines(table) if differences else same
-    end = [gains.words, *[f"page: {page}"] * bool(has_page and page)]
-    print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines, "", *end]))
+    print("\n".join([f"A  {first.run}", f"B  {second.run}", "", *lines, "", gains.words]))
+    if has_page and page:
+        print(f"page: {page}")
     return 0
 
 

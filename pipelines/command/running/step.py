@@ -17,7 +17,7 @@ from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
 from pipelines.resources.names import short_name
 from pipelines.resources.table import TextTable
-from pipelines.runs.differences import Difference, differences_table
+from pipelines.runs.differences import Difference, difference_row
 from pipelines.runs.request import create_run
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import run_log_lines
@@ -69,7 +69,7 @@ def _step(arguments: argparse.Namespace) -> int:
     before, now = (outputs_of(details_by_name(run)[name]) for run in (job, ended))
     if arguments.json:
         return print_json({"run": job["displayName"], "before": before, "now": now})
-    print_table(TextTable(HEADINGS, differences_table(compare_outputs(before, now)).rows))
+    print_table(TextTable(HEADINGS, [*map(difference_row, compare_outputs(before, now))]))
     print("", *str(now.get("reasons", "")).splitlines(), f"outputs: {folder}", sep="\n")
     if report := now.get("report.uri"):
         print(f"report: {report}")

@@ -92,7 +92,7 @@ def _predict(arguments: argparse.Namespace) -> int:
         f"--output={arguments.output}",
         f"--format={options.format}",
         f"--max-errors={options.max_errors}",
-        *([f"--time-zone={options.time_zone}"] if options.time_zone else []),
+        f"--time-zone={options.time_zone}",
         *trust.flags(),
     )
     sys.stdout.flush()

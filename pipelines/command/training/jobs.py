@@ -126,9 +126,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     # A process of its own, which imports TensorFlow and the code of the workload.
     command = ending_with_parent("components.evaluate", f"--model={model}", *examples)
     env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
-    return subprocess.run(
-        [*command, *["--json"] * arguments.json], check=False, env=env, timeout=TIMEOUT_SECONDS
-    ).returncode
+    if arguments.json:
+        command.append("--json")
+    return subprocess.run(command, check=False, env=env, timeout=TIMEOUT_SECONDS).returncode
 
 
 def _wait(api: VertexApi, arguments: argparse.Namespace) -> int:

@@ -6,14 +6,13 @@ from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from components.shared.vertex.task_details import TaskView
 from pipelines.runs.view import TRAINING_TASK, RunView
 from trainer.runtime.progress import format_progress
 
 PLAIN_INTERVAL_SECONDS = 5.0
-WIDE = 140  # columns of a terminal with room for a bar and the rate
 RATE = re.compile(r" [\d,]+ examples/s [\d.]+ ms/step")
 MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]", "CANCELLED": "[yellow]✗[/]"}
 
@@ -60,16 +59,13 @@ class Display:
 
 
 class LiveDisplay(Display):
-    """A spinner for each running task, with progress for training; a bar if there is room."""
+    """A spinner for each running task, with progress for training."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._is_wide = console.width >= WIDE
         self.live = Progress(
-            *([TextColumn(" ")] if self._is_wide else []),
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}"),
-            *([BarColumn(bar_width=24)] if self._is_wide else []),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=console,
@@ -98,13 +94,7 @@ class LiveDisplay(Display):
     def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
         if row is not None and view.training:
-            text = format_progress(view.training)
-            self.live.update(
-                row,
-                completed=view.training.step,
-                total=view.training.total_steps,
-                note=text if self._is_wide else RATE.sub("", text),
-            )
+            self.live.update(row, note=RATE.sub("", format_progress(view.training)))
 
 
 def display_for(console: Console) -> Display:

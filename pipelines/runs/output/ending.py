@@ -90,12 +90,9 @@ def next_commands(
     version = shlex.quote(summary.model_version)
     deploy = f"trainyard endpoints deploy {version} --endpoint {endpoint}"
     predict = f"trainyard endpoints predict {endpoint} --instances {shlex.quote(instances)}"
-    return [
-        command("trainyard models list" if is_kept else deploy, target),
-        command(predict, target),
-        tensorboard,
-        *([stop_command(target)] if is_kept else []),
-    ]
+    commands = ["trainyard models list" if is_kept else deploy, predict]
+    lines = [*(command(text, target) for text in commands), tensorboard]
+    return [*lines, stop_command(target)] if is_kept else lines
 
 
 def _prediction_lines(uri: str) -> list[str]:
@@ -117,9 +114,9 @@ def _drift(summary: Summary) -> str:
 
 
 def _version(summary: Summary) -> str:
-    if summary.outcome == WAITING:
-        return f"{summary.model_version}, which waits for a decision" * bool(summary.model_version)
     if not summary.model_version or summary.is_new_version:
         return summary.model_version
+    if summary.outcome == WAITING:
+        return f"{summary.model_version}, which waits for a decision"
     state = "the default again" if summary.outcome == PROMOTED else "unchanged"
     return f"{summary.model_version}, {state}: the model is the same, so no version is registered"

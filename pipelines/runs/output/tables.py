@@ -9,7 +9,13 @@ from typing import Any
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
 from components.model_version.decisions import STOPS
 from components.run_result.settings import THRESHOLDS
-from components.run_result.summary import GATE_FAILED, NO_NEWS, USER_ERROR_PREFIX, Summary
+from components.run_result.summary import (
+    GATE_FAILED,
+    NO_NEWS,
+    SAME_MODEL,
+    USER_ERROR_PREFIX,
+    Summary,
+)
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import task_views
 from pipelines.resources.names import second
@@ -57,23 +63,28 @@ def last_error_line(error: str) -> str:
 
 def run_lines(run: Summary, job: Json) -> list[str]:
     """Return the facts of a run, a line each, wrapped where they are long."""
-    labels = job.get("labels", {})
+    labels, version, project, ended = job.get("labels", {}), run.model_version, "", ""
+    if run.outcome == SAME_MODEL:
+        version += ", unchanged: the model is the same"
+    if run.project_digest:
+        project = f"{run.workload} {run.project_digest}"
+    if run.ended:
+        ended = f"{second(run.ended)} UTC, {run.seconds:.0f} s"
     facts = {
         "run": run.run,
         "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
         "new data": "; ".join(run.news),
         "state": run.state,
-        "model version": run.model_version
-        + ", unchanged: the model is the same" * (run.outcome == "same-model"),
+        "model version": version,
         **metric_lines(run, sorted(run.metrics)),
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
         "date": second(run.run_time),
         "code": run.code_digest,
-        "project": f"{run.workload} {run.project_digest}" * bool(run.project_digest),
+        "project": project,
         "schedule": run.schedule,
         "created": f"{second(run.created)} UTC",
-        "ended": f"{second(run.ended)} UTC, {run.seconds:.0f} s" * bool(run.ended),
+        "ended": ended,
         "files": _run_folder(job),
         "package": job.get("templateUri", ""),
         "service account": job.get("serviceAccount", ""),
@@ -222,12 +233,6 @@ def _shortened(error: str, *, rest: str) -> str:
 
 
 def _wrapped(name: str, fact: str) -> list[str]:
-    lines = [
-        line
-        for paragraph in fact.splitlines()
-        for line in textwrap.wrap(
-            paragraph, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False
-        )
-    ]
-    heads = [f"{name:<{INDENT}}", *[" " * INDENT] * len(lines)]
-    return [head + line for head, line in zip(heads, lines, strict=False)]
+    wrapper = textwrap.TextWrapper(WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
+    lines = [line for paragraph in fact.splitlines() for line in wrapper.wrap(paragraph)]
+    return [f"{'' if number else name:<{INDENT}}{line}" for number, line in enumerate(lines)]

@@ -5,9 +5,8 @@ from components.model_version.history import (
     MAX_EVENTS,
     PREFIX,
     ROLLBACK,
+    cause_of,
     history_of,
-    promoted_by,
-    rolled_back,
     with_event,
 )
 from components.shared.vertex.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
@@ -31,12 +30,14 @@ def at(day: int) -> str:
 def test_each_change_of_the_default_has_a_period():
     versions = [
         version(1),
-        version(2, **{STATE_LABEL: PROMOTED, at(3): promoted_by("run-2"), RUN_LABEL: "run-2"}),
-        version(3, **{STATE_LABEL: PROMOTED, at(5): promoted_by("run-3")}),
+        version(
+            2, **{STATE_LABEL: PROMOTED, at(3): cause_of(PROMOTED, "run-2"), RUN_LABEL: "run-2"}
+        ),
+        version(3, **{STATE_LABEL: PROMOTED, at(5): cause_of(PROMOTED, "run-3")}),
         version(4, **{STATE_LABEL: CANDIDATE}),
     ]
     versions[0]["labels"] |= {at(6): BY_HAND}
-    versions[1]["labels"] |= {at(4): promoted_by("run-2"), at(7): ROLLBACK}
+    versions[1]["labels"] |= {at(4): cause_of(PROMOTED, "run-2"), at(7): ROLLBACK}
 
     found = history_of(versions)
 
@@ -67,9 +68,9 @@ def test_the_newest_events_and_all_other_labels_are_kept():
 
 
 def test_causes_fit_into_a_label():
-    assert promoted_by("mnist-3") == "promoted_mnist-3"
-    assert promoted_by("") == "promoted"
-    assert len(promoted_by("r" * 100)) == 63
-    assert rolled_back() == ROLLBACK
-    assert rolled_back("Größe: 5 % WRONG") == "rollback_gr-e-5-wrong"
-    assert len(rolled_back("word " * 30)) <= 63
+    assert cause_of(PROMOTED, "mnist-3") == "promoted_mnist-3"
+    assert cause_of(PROMOTED, "") == "promoted"
+    assert len(cause_of(PROMOTED, "r" * 100)) == 63
+    assert cause_of(ROLLBACK) == ROLLBACK
+    assert cause_of(ROLLBACK, "Größe: 5 % WRONG") == "rollback_gr-e-5-wrong"
+    assert len(cause_of(ROLLBACK, "word " * 30)) <= 63

@@ -21,7 +21,7 @@ from components.evaluate.thresholds import Judgement
 from components.model_version import registry
 from components.model_version.champion import default_champion
 from components.model_version.decisions import HELD, RELEASED, decide
-from components.model_version.history import promoted_by
+from components.model_version.history import cause_of
 from components.model_version.registry import set_default
 from components.release import canary, release, replay
 from components.release.options import ReleaseOptions, ServingOptions
@@ -31,6 +31,7 @@ from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import (
     CANDIDATE,
     MODEL_LABEL,
+    PROMOTED,
     REJECTED,
     STATE_LABEL,
 )
@@ -119,7 +120,7 @@ def put(
         endpoint_name=endpoint_of(api)["displayName"],
         contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
         options=ReleaseOptions(keep_previous=True, **options),
-        cause=promoted_by("r"),
+        cause=cause_of(PROMOTED, "r"),
         golden={**GOLDEN, "predictions": [prediction]},
         metrics=metrics,
         table_path=str(tmp_path / "table.md"),

@@ -10,7 +10,7 @@ from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
 from components.model_version.champion import find_known, model_digest
 from components.model_version.companions import GOLDEN_FILE, RUN_DIGESTS_FILE, write_companion
-from components.model_version.history import promoted_by
+from components.model_version.history import cause_of
 from components.model_version.registry import list_versions, set_default
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -213,7 +213,7 @@ def test_history_tells_which_version_was_the_default_and_why(api, version, train
     second = version()
     labels = {STATE_LABEL: CANDIDATE, RUN_LABEL: "tiny-2"}
     api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
-    set_default(api, second, cause=promoted_by("tiny-2"), reasons="rmse 2.5 is at most 3")
+    set_default(api, second, cause=cause_of(PROMOTED, "tiny-2"), reasons="rmse 2.5 is at most 3")
     trainyard("models", "rollback", "tiny", "--reason", "Fares, too low!")
     trainyard("models", "set-default", "tiny@2")
 

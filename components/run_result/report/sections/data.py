@@ -13,16 +13,15 @@ def split_table(content: Content) -> Json:
     splits = _counts(content.statistics)
     before = _counts(content.champion_statistics)
     axis = round_axis([*splits.values(), *before.values()], title="examples", has_zero=True)
-    head = ["split", "examples", "", *["champion's"] * bool(before)]
+    head = ["split", "examples", ""]
     rows = [
-        (
-            name,
-            number(count),
-            bar(count, axis=axis, text=f"{count} examples"),
-            *[number(before.get(name))] * bool(before),
-        )
+        [name, number(count), bar(count, axis=axis, text=f"{count} examples")]
         for name, count in splits.items()
     ]
+    if before:
+        head.append("champion's")
+        for row in rows:
+            row.append(number(before.get(row[0])))
     return {"head": head, "rows": rows}
 
 

@@ -37,7 +37,9 @@ class Axis:
 
 def round_axis(values: Iterable[float], *, title: str, has_zero: bool = False) -> Axis:
     """Return an axis from tick to tick that includes all values, and 0 with `has_zero`."""
-    known = [value for value in values if math.isfinite(value)] + [0.0] * has_zero
+    known = [value for value in values if math.isfinite(value)]
+    if has_zero:
+        known.append(0.0)
     least, most = min(known, default=0.0), max(known, default=1.0)
     if most == least:
         spare = abs(least) / 2 or 1.0
@@ -52,7 +54,7 @@ def tick_text(value: float, ticks: Sequence[float] = ()) -> str:
     """Return a tick as a short number, `12,000`, `0.25`, `0.00001` or `2.5M`."""
     size = max(map(abs, ticks), default=abs(value))
     unit, suffix = next((u for u in UNITS if u[0] <= size < LARGEST), (1, ""))
-    return f"{number_text(value / unit)}{suffix * bool(value)}"
+    return f"{number_text(value / unit)}{suffix}" if value else "0"
 
 
 def _step(size: float) -> float:

@@ -161,11 +161,11 @@ class Frame:
     def _part(self, places: list[tuple[float, float]], style: str, series: Series) -> str:
         steps = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
         is_marked = series.has_dots or len(places) == 1
-        dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places) if is_marked else ""
-        return (
-            f'<polyline class="{style}" points="{steps}"/>'
-            + f'<path class="dot {style}" d="{dots}"/>' * bool(dots)
-        )
+        line = f'<polyline class="{style}" points="{steps}"/>'
+        if is_marked:
+            dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places)
+            line += f'<path class="dot {style}" d="{dots}"/>'
+        return line
 
 
 def _figure(svg: str, text: str, keys: str) -> str:

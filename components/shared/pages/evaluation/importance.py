@@ -19,7 +19,7 @@ def importance_rows(rows: list[Json]) -> list[tuple[str, ...]]:
                 row["loss"],
                 axis=axis,
                 interval=(row["low"], row["high"]),
-                css="unsure" * (row["low"] <= 0 <= row["high"]),
+                css="unsure" if row["low"] <= 0 <= row["high"] else "",
                 text=f"{row['feature']}: {signed(row['loss'])}",
             ),
             signed(row["loss"]),

@@ -49,14 +49,16 @@ def _gain(part: Json) -> float | None:
 def _row(part: Json, axis: Axis) -> tuple[str, ...]:
     champion, candidate, gain = part.get("champion"), part.get("candidate"), _gain(part)
     value = candidate if champion is None else gain
-    is_unsure = gain is not None and part["low"] <= 0 <= part["high"]
+    css = "bad" if part["ok"] is False else ""
+    if not css and gain is not None and part["low"] <= 0 <= part["high"]:
+        css = "unsure"
     drawn = part.get("undefined", "")
     if value is not None:
         drawn = bar(
             value,
             axis=axis,
             interval=None if gain is None else (part["low"], part["high"]),
-            css="bad" if part["ok"] is False else "unsure" * is_unsure,
+            css=css,
             text=f"{part['feature']} {part['value']}: {signed(value)}",
         )
     mark = Markup(' <b class="bad">✗ worse</b>' if part["ok"] is False else "")
