@@ -158,6 +158,8 @@ def _check_key(key: str, config: RunConfig) -> None:
     Raises:
         ConfigError: there is no such setting; names the nearest one.
     """
+    if key in declared_settings():
+        return
     allowed = setting_keys(config)
     group, _, name = key.partition(".")
     if group == "thresholds" and key.endswith(_DIRECTIONS):

@@ -138,14 +138,18 @@ class _Walk:
 
 def has_inputs(task: EarlierTask, inputs: TaskValues) -> bool:
     """Return whether an earlier task had these inputs; the service fills in placeholders."""
-    known = {name: value for name, value in inputs.parameters.items() if not _is_filled(value)}
-    before = task.inputs
+    known, before = known_of(inputs), task.inputs
     values = {name: value for name, value in before.parameters.items() if name in known}
     return values == known and before.artifacts == inputs.artifacts
 
 
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, str) and PLACEHOLDER in value
+def known_of(inputs: TaskValues) -> Json:
+    """Return the input parameters whose values are known before the run."""
+    return {
+        name: value
+        for name, value in inputs.parameters.items()
+        if not (isinstance(value, Unknown) or (isinstance(value, str) and PLACEHOLDER in value))
+    }
 
 
 def _typed(component: Json, inputs: TaskValues) -> TaskValues:
@@ -162,13 +166,13 @@ def _declared(component: Json, inputs: TaskValues) -> TaskValues:
 
 def _with_item(task: Json, name: str, inputs: TaskValues) -> TaskValues:
     """Return the inputs of a group; of a loop with an item that each iteration has another of."""
+    parameters: Json = dict(inputs.parameters)
+    artifacts: Any = dict(inputs.artifacts)
     if iterator := task.get("parameterIterator"):
-        parameters = {**inputs.parameters, iterator["itemInput"]: Unknown(name)}
-        return TaskValues(parameters, inputs.artifacts)
+        parameters[iterator["itemInput"]] = Unknown(name)
     if iterator := task.get("artifactIterator"):
-        artifacts: Any = {**inputs.artifacts, iterator["itemInput"]: Unknown(name)}
-        return TaskValues(inputs.parameters, artifacts)
-    return inputs
+        artifacts[iterator["itemInput"]] = Unknown(name)
+    return TaskValues(parameters, artifacts)
 
 
 def _holds(condition: str, inputs: TaskValues) -> bool | None:

@@ -11,13 +11,12 @@ from components.prepare_examples.settings.options import PrepareOptions
 from components.run_result.settings import SOURCE_DIGEST, WORKLOAD, settings_of
 from components.shared.text.value_text import first_of
 from pipelines.plan.earlier_tasks import EarlierTask
-from pipelines.plan.forecast import PLACEHOLDER, TaskForecast
+from pipelines.plan.forecast import TaskForecast, known_of
 from pipelines.projects.project import file_digests
 from pipelines.runs.output.tables import shown
 from trainer import Json
 from trainer.errors import InputError
 from trainer.references import SNAPSHOT, code_digest
-from vertex_local.rules.placeholders import Unknown
 
 MAX_NAMED = 3
 FINGERPRINT, COMPARISON, IMAGE = "input_fingerprint", "comparison", "image"
@@ -28,7 +27,7 @@ RAW_DATA = "the raw data"
 
 def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     """Return what has changed since an earlier run's task: code, settings and data, in words."""
-    now = _known(task)
+    now = known_of(task.inputs)
     earlier = {name: value for name, value in before.inputs.parameters.items() if name in now}
     workloads = [str(values.get(WORKLOAD, "")) for values in (earlier, now)]
     words = [*_code(task, before, workloads), *_project(*workloads)]
@@ -46,7 +45,7 @@ def changes(task: TaskForecast, before: EarlierTask) -> list[str]:
 
 def setting_changes(task: TaskForecast, before: EarlierTask) -> list[str]:
     """Return the settings among the known inputs that have changed since an earlier run's task."""
-    now = _known(task)
+    now = known_of(task.inputs)
     earlier = _settings(
         {name: value for name, value in before.inputs.parameters.items() if name in now}
     )
@@ -55,15 +54,6 @@ def setting_changes(task: TaskForecast, before: EarlierTask) -> list[str]:
         for name, setting in {**dict.fromkeys(earlier), **_settings(now)}.items()
         if earlier.get(name) != setting
     ]
-
-
-def _known(task: TaskForecast) -> Json:
-    """Return the input parameters whose values are known before the run."""
-    return {
-        name: value
-        for name, value in task.inputs.parameters.items()
-        if not (isinstance(value, Unknown) or (isinstance(value, str) and PLACEHOLDER in value))
-    }
 
 
 def _settings(parameters: Json) -> dict[str, Any]:

@@ -39,10 +39,11 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
     if paths.is_in_bucket(target.pipeline_root):
         check_data_is_remote(config)
     if config.is_built_in:
-        check_metrics(
-            read_limits(config.thresholds), metrics_of(config.workload), owner=config.name
-        )
-        _check_slices(config, columns_of(config.workload))
+        own = find_run(config.workload)
+        if (config.thresholds, config.gate) != (own.thresholds, own.gate):
+            limits = read_limits(config.thresholds)
+            check_metrics(limits, metrics_of(config.workload), owner=config.name)
+            _check_slices(config, columns_of(config.workload))
         return config
     if SNAPSHOT.fullmatch(config.workload):
         return _of_package(config, target.state_dir, uses_image=uses_image)

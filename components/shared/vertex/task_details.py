@@ -83,7 +83,7 @@ def task_views(job: Json) -> tuple[TaskView, ...]:
 def leaf_tasks(job: Json) -> dict[str, str]:
     """Return the display names of all tasks of a run, nested ones too, by name; {} if unknown."""
     names: dict[str, str] = {}
-    spec = job.get("pipelineSpec")
+    spec: Json = job.get("pipelineSpec", {})
 
     def walk(dag: Json) -> None:
         for name, task in in_order(dag["tasks"]):

@@ -92,9 +92,10 @@ def _predict(arguments: argparse.Namespace) -> int:
         f"--output={arguments.output}",
         f"--format={options.format}",
         f"--max-errors={options.max_errors}",
-        f"--time-zone={options.time_zone}",
         *trust.flags(),
     )
+    if options.time_zone:
+        command.append(f"--time-zone={options.time_zone}")
     sys.stdout.flush()
     env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
     return subprocess.run(command, check=False, env=env).returncode
