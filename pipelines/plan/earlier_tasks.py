@@ -17,7 +17,7 @@ from components.shared.vertex.task_details import (
     seconds_of,
 )
 from pipelines.resources.kinds import RUN
-from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
+from pipelines.runs.removal.files import is_dangling, read_entry, step_cache
 from trainer import Json
 from vertex_local.rules.values import CODE, TaskValues
 

@@ -24,11 +24,6 @@ DEFAULT_EPOCHS = 3
 _MOST_WANTED = 100  # epochs: more of few examples make a model worse
 
 
-def _models_help() -> str:
-    models = "; ".join(f"{name}: {', '.join(load_workload(name).recipes)}" for name in BUILT_IN)
-    return f"model of the workload, with its own recipe; default: the first ({models})"
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(ModelSettings):
     """Settings of a training job; each is a flag of `python -m trainer.task`.
@@ -43,7 +38,11 @@ class TrainConfig(ModelSettings):
     )
     examples_dir: str = setting("folder with manifest.json and the TFRecord shards")
     output_dir: str = setting("folder to write to; default: the AIP_* folders", default="")
-    model: str = setting(_models_help(), default="")
+    model: str = setting(
+        "model of the workload, with its own recipe, such as fast and resnet20 of cifar10; default:"
+        " the first",
+        default="",
+    )
     epochs: int | None = setting(
         f"passes over the training examples; default {DEFAULT_EPOCHS}, or more if the model's"
         " recipe says so",

@@ -9,12 +9,19 @@ from components.prepare_examples.statistics import report
 from components.prepare_examples.statistics.schema import Anomaly
 from components.run_result.report.content import Content
 from components.run_result.report.links import DATA_LINK
-from components.run_result.report.sections.closing import advice_of, facts_of_run
-from components.run_result.report.sections.cluster import usage_rows
 from components.run_result.report.sections.data import drift_view, split_table
-from components.run_result.report.sections.learning import learning_charts, speed_chart
-from components.run_result.report.sections.tasks import task_rows
-from components.run_result.report.sections.verdict import outcome_words, tiles_of
+from components.run_result.report.sections.training import (
+    learning_charts,
+    speed_chart,
+    task_rows,
+    usage_rows,
+)
+from components.run_result.report.sections.verdict import (
+    advice_of,
+    facts_of_run,
+    outcome_words,
+    tiles_of,
+)
 from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
 from components.shared.pages.page import fill, render, write_page
 from components.shared.text.value_text import moment_text, shown_value

@@ -13,9 +13,8 @@ from components.shared.vertex.errors import VertexError
 from pipelines.command.actions import print_json, print_table
 from pipelines.places.local_service import runs_on
 from pipelines.places.target import Target
-from pipelines.plan.run_plan import RunPlan, plan_of
-from pipelines.plan.text import dollars as in_dollars
-from pipelines.plan.text import facts_of, plan_json, tasks_of
+from pipelines.plan.run_plan import RunPlan, facts_of, plan_json, plan_of, tasks_of
+from pipelines.plan.run_plan import dollars as in_dollars
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.package.spec import Package
 from pipelines.places.target import Target
-from pipelines.plan.text import summary_of
+from pipelines.plan.run_plan import summary_of
 from pipelines.projects.runs import FORMS
 from pipelines.runs.request import warn_of_readable_address
 from pipelines.runs.submit import Submission

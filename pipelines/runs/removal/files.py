@@ -1,4 +1,4 @@
-"""Files of this machine's runs: their folders, and the step cache that refers to them.
+"""Files of this machine's runs: their folders, and the step cache's entries that refer to them.
 
 The service caches a step's outputs in the folder of the run that wrote them, so other runs may use
 files in that folder. A run holds a shared lock (flock) on each folder whose outputs it has taken
@@ -23,7 +23,6 @@ from components.shared.vertex.labels import RUN_LABEL, label_of
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, LATEST, RUN
 from pipelines.resources.names import short_name
-from pipelines.runs.removal.cache import is_dangling, read_entry, step_cache
 from pipelines.runs.request import RUN_NAME
 from trainer import Json
 
@@ -180,3 +179,24 @@ def _num_bytes(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(path, name)).st_size
     return total
+
+
+def step_cache(state_dir: Path) -> Path:
+    """Return the folder of the step cache: a JSON file for each execution of a step."""
+    return state_dir / "vertex" / "step_cache"
+
+
+def read_entry(entry: Path) -> Json:
+    """Return the content of an entry, {} if it is damaged or missing."""
+    try:
+        content = json.loads(entry.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def is_dangling(entry: Json) -> bool:
+    """Return whether an output of an entry is missing; the folder of a pending one exists."""
+    folders = (Path(path).parent for path in entry.get("pending", ()))
+    files = map(Path, entry.get("files", ()))
+    return not all(path.exists() for path in (*files, *folders))

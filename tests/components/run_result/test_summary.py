@@ -111,7 +111,7 @@ def test_a_run_that_fails_after_its_promotion_says_what_serves_and_how_to_clean_
     assert "runs resume" not in page
     assert facts_of(content)["reasons"].startswith(words)
     print_outcome(summary, target=target)
-    assert words in capsys.readouterr().out
+    assert words in capsys.readouterr().err
     printed = printed_end(found, target)
     assert words in printed
     assert "trainyard teardown m-1" in printed

@@ -11,9 +11,8 @@ from components.shared.pages.evaluation.errors import (
     mistakes_view,
     residual_view,
 )
-from components.shared.pages.evaluation.importance import importance_rows
 from components.shared.pages.evaluation.metrics import metrics_view
-from components.shared.pages.evaluation.slices import slices_view
+from components.shared.pages.evaluation.slices import importance_rows, slices_view
 from components.shared.pages.page import render
 from trainer import Json
 

@@ -1,4 +1,4 @@
-"""Parts of the test split, the worst first, with the interval of each gain."""
+"""Slices of the test split, the worst first, and the inputs by importance, with intervals."""
 
 import math
 
@@ -65,3 +65,25 @@ def _row(part: Json, axis: Axis) -> tuple[str, ...]:
     name = f"{part['feature']} {part['value']}".strip()
     about = Markup("{}{}<small>{:,} examples</small>").format(name, mark, part["num_examples"])
     return about, drawn, measured(candidate), number(champion)
+
+
+def importance_rows(rows: list[Json]) -> list[tuple[str, ...]]:
+    """Return a name, a bar and the loss for each column, the most important first."""
+    if not rows:
+        return []
+    ends = [row[name] for row in rows for name in ("low", "high")]
+    axis = round_axis([*ends, 0.0], title=str(rows[0]["metric"]), has_zero=True)
+    return [
+        (
+            str(row["feature"]),
+            bar(
+                row["loss"],
+                axis=axis,
+                interval=(row["low"], row["high"]),
+                css="unsure" if row["low"] <= 0 <= row["high"] else "",
+                text=f"{row['feature']}: {signed(row['loss'])}",
+            ),
+            signed(row["loss"]),
+        )
+        for row in rows
+    ]

@@ -16,8 +16,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.removal import files as removal_files
-from pipelines.runs.removal.cache import read_entry
-from pipelines.runs.removal.files import RunFiles
+from pipelines.runs.removal.files import RunFiles, read_entry
 from pipelines.runs.removal.prune import GIGABYTE, OldRun, Removal, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until

@@ -1,8 +1,12 @@
-"""The training: a chart for each metric, of the train and of the eval split."""
+"""The training: charts of its metrics, the tasks and their times, and the use of the machines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
+from components.run_result.report.content import Content
 from components.shared.pages.charts.axis import round_axis
+from components.shared.pages.charts.bars import bar
 from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
 from components.shared.text.json_object import numbers
 from trainer import Json
@@ -58,3 +62,45 @@ def _points(progress: Sequence[Json], split: str, name: str) -> list[Point]:
 
 def _is_shown(name: str, progress: Sequence[Json]) -> bool:
     return name != "learning_rate" or len({line[name] for line in progress if name in line}) > 1
+
+
+def task_rows(content: Content) -> list[tuple[str, str, str]]:
+    """Return name, bar and time of each task, in the order of their dependencies."""
+    tasks = content.summary.tasks
+    axis = round_axis([task["seconds"] for task in tasks], title="time (s)", has_zero=True)
+    return [
+        (
+            _linked(task["name"], content.links.tasks),
+            bar(task["seconds"], axis=axis, text=_time(task)) if _has_run(task) else "",
+            _time(task),
+        )
+        for task in tasks
+    ]
+
+
+def _linked(task: str, pages: Mapping[str, str]) -> str:
+    return Markup('<a href="{}">{}</a>').format(pages[task], task) if task in pages else task
+
+
+def _time(task: Json) -> str:
+    if not _has_run(task):
+        return "cached" if task["cached"] else "not run"
+    result = "" if task["state"] == "SUCCEEDED" else f" {task['state'].lower()}"
+    return f"{task['seconds']:.1f} s{result}"
+
+
+def _has_run(task: Json) -> bool:
+    return task["state"] != "NOT_RUN" and not task["cached"]
+
+
+def usage_rows(replicas: Sequence[Json]) -> list[tuple[str, str, str]]:
+    """Return CPU and memory of the replicas that have ended; containers have none."""
+    return [
+        (
+            replica["name"],
+            f"{replica['cpuSeconds']:,.1f} s",
+            f"{replica['peakMemoryBytes'] / 1e6:,.0f} MB",
+        )
+        for replica in replicas
+        if "peakMemoryBytes" in replica
+    ]
