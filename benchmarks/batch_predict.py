@@ -27,7 +27,7 @@ from benchmarks.support.report import report
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.evaluate.held_out import read_held_out
-from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
+from components.prepare_examples.tfrecords.image_encoder import encode_images
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.table_encoder import encode_rows, frame_records
 from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -135,9 +135,8 @@ def _write_trips(path: Path, trips: dict[str, pa.Array], rows: range) -> None:
 def _write_images(path: Path, rows: range) -> None:
     random = np.random.default_rng(rows.start)
     images = random.integers(0, 256, (len(rows), 1, NUM_PIXELS), np.uint8)
-    encoder = ImageEncoder(num_channels=1, num_pixels=NUM_PIXELS)
     with record_file(path, compression="GZIP") as file:
-        file.write(encoder.encode(images, random.integers(0, 10, len(rows))).tobytes())
+        file.write(encode_images(images, random.integers(0, 10, len(rows))).tobytes())
 
 
 def _write_examples(folder: Path, workload: str, count: int, write: Any) -> None:

@@ -142,14 +142,13 @@ def examples(path: Path) -> Iterator[bytes]:
 
 def encoded(path: Path) -> Iterator[bytes]:
     """Yield the examples of a batch, encoded many at a time."""
-    from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
+    from components.prepare_examples.tfrecords.image_encoder import encode_images
     from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES
 
     records = np.fromfile(path, np.uint8).reshape(-1, RECORD_BYTES)
-    encoder = ImageEncoder(num_channels=3, num_pixels=1024)
     for start in range(0, len(records), 256):
         batch = records[start : start + 256]
-        rows = encoder.encode(batch[:, 1:].reshape(-1, 3, 1024), batch[:, 0])
+        rows = encode_images(batch[:, 1:].reshape(-1, 3, 1024), batch[:, 0])
         yield from (row.tobytes() for row in rows[:, HEAD_BYTES:-TAIL_BYTES])
 
 

@@ -60,7 +60,7 @@ def plan_tables(
         files[number] = replace(file, columns=tuple(matched.columns))
         known = {*schema.by_name, schema.key}
         unused |= {name for name in matched.columns if name not in known}
-    plan = plan_table(files, num_shards=num_parts, digest=lambda _: "")
+    plan = plan_table(files, num_shards=num_parts)
     return [{"table": part} for part in plan.parts if part.inputs], sorted(unused)
 
 

@@ -106,8 +106,7 @@ def run_pipeline(
     key, result = str(folder), folder / ".result.partial"
     count = min(num_processes(flags), len(elements)) if in_processes else 1
     call = partial(_call, work)
-    with processes.forked(count, key=key):
-        processes.start(call, elements, key=key)
+    with processes.forked(count, call, elements, key=key):
         take = partial(_call, partial(processes.result, call, key=key))
         if not flags and len(elements) <= (FEW if in_processes else 1):
             outcome = _outcome(finish, [take(*item) for item in enumerate(elements)])

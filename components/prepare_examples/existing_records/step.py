@@ -40,8 +40,9 @@ from components.prepare_examples.parts import (
     finish,
     open_part,
 )
+from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_files, sha256_of
+from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import Hashes, Times, rule_of, split_of
 from components.prepare_examples.tables.outcome import Outcome
@@ -75,8 +76,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
     is_verified = not options.files and not options.trust_files
     chosen = _options(workload, paths, parts, options)
     sources = [
-        source_entry(Path(path).name, sha256_of(Path(path)), is_verified=is_verified)
-        for path in paths
+        source_entry(path.name, sha256, is_verified=is_verified)
+        for path, (_, sha256) in cached_digests(map(Path, paths), folder=data_dir).items()
     ]
 
     def write(folder: Path, refuse: Refuse) -> None:

@@ -8,7 +8,6 @@ hundredth (DESIGN.md, fact 17).
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.raw_files import batches_of, num_channels, row_bytes
+from components.prepare_examples.images.raw_files import batches_of, num_channels
 from components.prepare_examples.output.manifest import splits_of_entries
 from components.prepare_examples.output.quarantine import write_side_file
 from components.prepare_examples.raw_data.progress import ProgressLines
 from components.prepare_examples.statistics.images import ImageStatistics
-from components.prepare_examples.tfrecords.image_encoder import Batch, ImageEncoder
+from components.prepare_examples.tfrecords.image_encoder import Batch, encode_images
 from components.prepare_examples.tfrecords.records import compress_images, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer import Json
@@ -51,7 +50,6 @@ class RawImages:
 
     kind: ImageFormat
     data_dir: str
-    num_classes = 0
 
     @property
     def channels(self) -> int:
@@ -59,9 +57,9 @@ class RawImages:
         return num_channels(self.kind)
 
     @property
-    def num_pixels(self) -> int:
-        """The pixels of an image."""
-        return row_bytes(self.kind) // self.channels
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return self.kind.num_classes
 
     def read(self, shard: Shard, _offset: int, _folder: Path) -> Iterator[Decoded]:
         """Yield the images of a shard; DataError if the files have fewer."""
@@ -90,11 +88,6 @@ class FolderImages:
         """The channels of an image."""
         return self.decoding.channels
 
-    @property
-    def num_pixels(self) -> int:
-        """The pixels of an image."""
-        return math.prod(self.decoding.size)
-
     def read(self, shard: Shard, offset: int, folder: Path) -> Iterator[Decoded]:
         """Yield the images of a shard, whose files are listed from an offset on."""
         batch_size = min(MAX_BATCH, max(1, MAX_BATCH_BYTES // self.decoding.num_pixels))
@@ -116,17 +109,12 @@ def write_shard(element: tuple[Shard, int], *, images: Images, output_dir: str) 
     shard, offset = element
     statistics, bad, digest = ImageStatistics(images.channels), list[Json](), 0
     progress = ProgressLines(shard.file, "images", shard.stop - shard.start)
-    encoder = ImageEncoder(
-        num_channels=images.channels,
-        num_pixels=images.num_pixels,
-        num_classes=images.num_classes,
-    )
     folder, is_compressed = Path(output_dir), shard.file.endswith(".gz")
     with record_file(folder / shard.file, compression="") as file:
         for decoded in images.read(shard, offset, folder):
             if decoded.batch:
                 statistics.add(decoded.batch)
-                rows = encoder.encode(*decoded.batch)
+                rows = encode_images(*decoded.batch, num_classes=images.num_classes)
                 file.write(compress_images(rows) if is_compressed else rows)
             bad += decoded.bad
             digest += decoded.digest

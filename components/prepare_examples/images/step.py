@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -115,7 +116,7 @@ def plan_folder(workload: Workload, data_dir: Path, options: PrepareOptions) -> 
     for error in _absent(folder, {*range(len(folder.classes))} - _classes_of_train(folder)):
         raise error
     splits = limit_splits(splits, options.max_examples)
-    shards = _plan_shards(splits, images.num_pixels * 3, options)
+    shards = _plan_shards(splits, math.prod(images.decoding.size) * 3, options)
     kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
     folder = replace(folder, files=kept)
     rule = folder.rule.words

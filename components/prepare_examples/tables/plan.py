@@ -1,8 +1,8 @@
 """The plan of which records go to which shards; it depends on the input, not on the workers."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from components.prepare_examples.parts import Part, as_parts
 from components.prepare_examples.tables.reading.files import (
@@ -27,80 +27,57 @@ class Segment:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The parts, the digests of the input by file, and the number of rows if known."""
+    """The parts, the files that they read, and the number of rows if known."""
 
     parts: Sequence[Part[Segment]]
-    digests: Mapping[str, str]
+    files: Sequence[TableFile]
     num_rows: int | None
 
 
-@dataclass(frozen=True)
-class _Segments:
-    """Segments of a file by the positions in its work, and its number of rows if known."""
-
-    by_position: Sequence[tuple[int, Segment]]
-    num_rows: int | None
-    sha256: str = ""
-
-
-def plan_table(
-    files: Sequence[TableFile],
-    *,
-    num_shards: int,
-    digest: Callable[[TableFile], str],
-    max_rows: int = 0,
-) -> TablePlan:
+def plan_table(files: Sequence[TableFile], *, num_shards: int, max_rows: int = 0) -> TablePlan:
     """Split the input into `num_shards` parts of about equal work, at the ends of records.
 
     A stream cannot be split: where one covers several parts, a single part writes the files of all
     of them, distributing the rows evenly. With `max_rows` only the first rows are used, as many;
     files behind them are not read.
-
-    `digest` returns the SHA-256 of a file that the plan does not need to read.
     """
     total = max(sum(file.weight for file in files), 1)
     inputs: list[list[Segment]] = [[] for _ in range(num_shards)]
-    digests: dict[str, str] = {}
-    passed, num_rows = 0, list[int | None]()
+    passed, num_rows, read = 0, 0, list[TableFile]()
+    is_known = True
     for file in files:
-        rows_left = max_rows - sum(filter(None, num_rows)) if max_rows else None
-        if rows_left == 0:
+        if max_rows and num_rows == max_rows:
             break
         # The first positions of the parts that begin in the file.
         starts = (-(-part * total // num_shards) - passed for part in range(num_shards))
         targets = [start for start in starts if 0 < start < file.weight]
-        segments = _segments(file, targets, rows_left)
-        for position, segment in segments.by_position:
-            part = (passed + position) * num_shards // total
-            inputs[min(part, num_shards - 1)].append(segment)
-        digests[file.path] = segments.sha256 or digest(file)
+        for position, own_rows, segment in _segments(file, targets):
+            count, most = own_rows, -1
+            if max_rows:
+                left = max_rows - num_rows
+                count = most = count_rows(file, left) if own_rows is None else min(own_rows, left)
+            if count != 0:
+                part = (passed + position) * num_shards // total
+                inputs[min(part, num_shards - 1)].append(replace(segment, max_rows=most))
+            num_rows += count or 0
+            is_known = is_known and count is not None
         passed += file.weight
-        num_rows.append(segments.num_rows)
-    is_known = None not in num_rows
-    return TablePlan(as_parts(inputs), digests, sum(filter(None, num_rows)) if is_known else None)
+        read.append(file)
+    return TablePlan(as_parts(inputs), read, num_rows if is_known else None)
 
 
-def _segments(file: TableFile, targets: Sequence[int], rows_left: int | None) -> _Segments:
-    if file.kind == CSV:
-        sha256, cuts = scan(file, targets, max_rows=rows_left)
-        ranges = zip([0, *targets], itertools.pairwise(cuts), strict=True)
-        segments = [
-            (position, Segment(file, cut.offset, end.offset, cut.num_rows))
-            for position, (cut, end) in ranges
-            if end.offset > cut.offset
-        ]
-        return _Segments(segments, cuts[-1].num_rows, sha256)
+def _segments(file: TableFile, targets: Sequence[int]) -> Iterator[tuple[int, int | None, Segment]]:
+    """Yield the segments of a file with their positions in its work and, if known, their rows."""
     if file.kind == STREAM:
-        if rows_left is None:
-            return _Segments([(0, Segment(file, file.data_start, -1))], None)
-        limit = count_rows(file, rows_left)
-        segment = Segment(file, file.data_start, -1, max_rows=limit)
-        return _Segments([(0, segment)] if limit else [], limit)
-    segments, first_row, total = [], 0, max(sum(file.group_rows), 1)
-    for group, num_rows in enumerate(file.group_rows):
-        limit = -1 if rows_left is None else min(rows_left - first_row, num_rows)
-        if limit > 0 or rows_left is None:
+        yield 0, None, Segment(file, file.data_start, -1)
+    elif file.kind == CSV:
+        cuts = itertools.pairwise(scan(file, targets))
+        for position, (cut, end) in zip([0, *targets], cuts, strict=True):
+            segment = Segment(file, cut.offset, end.offset, cut.num_rows)
+            yield position, end.num_rows - cut.num_rows, segment
+    else:
+        first_row, total = 0, max(sum(file.group_rows), 1)
+        for group, num_rows in enumerate(file.group_rows):
             position = file.weight * first_row // total
-            segments.append((position, Segment(file, group, group + 1, first_row, limit)))
-        first_row += num_rows
-    return _Segments(segments, first_row if rows_left is None else min(rows_left, first_row))
+            yield position, num_rows, Segment(file, group, group + 1, first_row)
+            first_row += num_rows

@@ -14,7 +14,7 @@ from components.prepare_examples.tables.columns import WHOLE_ROW, hashed_names
 from components.prepare_examples.tables.parquet_columns import converted, decoded
 from components.prepare_examples.tables.pictures import Pictures, load_pictures, rows_at_once
 from components.prepare_examples.tables.plan import Segment
-from components.prepare_examples.tables.reading.csv_files import count_records, record_blocks
+from components.prepare_examples.tables.reading.csv_files import record_blocks
 from components.prepare_examples.tables.reading.files import JSON, open_records
 from components.prepare_examples.tables.reading.kinds import PARQUET, damaged, gzip_errors
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
@@ -86,16 +86,16 @@ def _csv_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iter
     own, names = file.columns[: file.num_own], file.names[: file.num_own]
     try:
         with open_records(file.path, file.kind, segment.start) as opened:
-            for content in record_blocks(opened, num_bytes, name=file.path, num_columns=len(own)):
+            records = record_blocks(opened, num_bytes, name=file.path, num_columns=len(own))
+            for content, ends in records:
                 raw = read_csv(content, own, schema, separator=file.separator, header=names)
-                counted = count_records(content)
-                if counted != raw.num_rows:
+                if raw.num_rows != len(ends):
                     raise DataError(
-                        f"{file.path}, from row {row + 1} on: {counted} records by their newlines,"
-                        f" but {raw.num_rows} as parsed; check these rows for quotes within fields"
-                        " and for carriage returns"
+                        f"{file.path}, from row {row + 1} on: {len(ends)} records by their"
+                        f" newlines, but {raw.num_rows} as parsed; check these rows for quotes"
+                        " within fields and for carriage returns"
                     )
-                row += counted
+                row += raw.num_rows
                 if is_hashed:
                     texts = dict.fromkeys(names, pa.binary())
                     table, _ = parse_csv(content, names, texts, file.separator)

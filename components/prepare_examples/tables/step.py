@@ -13,8 +13,8 @@ from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import UNUSED, local_path
 from components.prepare_examples.parts import finish
+from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns
@@ -57,14 +57,10 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
     num_bytes = sum(file.weight for file in files)
     num_bytes += rows.num_rows * sum(column.num_pixels for column in schema.images)
     num_shards = options.planned_shards(num_bytes)
-    table = plan_table(
-        files,
-        num_shards=num_shards,
-        digest=lambda file: sha256_of(Path(file.path)),
-        max_rows=options.max_examples,
-    )
+    table = plan_table(files, num_shards=num_shards, max_rows=options.max_examples)
     if table.num_rows == 0:
         raise DataError(f"{files[0].path} has a header but no rows")
+    digests = cached_digests((Path(file.path) for file in table.files), folder=data_dir)
     common = [name for name in files[0].columns if all(name in file.columns for file in files)]
     groups = schema.group_by if schema.split_by else ()
     key = columns.check_key(options.split_key or groups, common, schema)
@@ -103,8 +99,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> Write:
         _warn(outcome)
         outcome.describe(
             sources=[
-                source_entry(Path(path).name, sha256, is_verified=source.is_verified)
-                for path, sha256 in table.digests.items()
+                source_entry(path.name, sha256, is_verified=source.is_verified)
+                for path, (_, sha256) in digests.items()
             ],
             split_columns=_hashed_columns(files, chosen),
             query=source.query,

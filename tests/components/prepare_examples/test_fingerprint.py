@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from google.api_core.exceptions import Forbidden
 
-from components.prepare_examples import fingerprint as fingerprints
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.fingerprint import CACHE_FILE, check_unchanged, read_input
-from components.prepare_examples.raw_data import files
+from components.prepare_examples.fingerprint import check_unchanged, read_input
+from components.prepare_examples.raw_data import digests, files
+from components.prepare_examples.raw_data.digests import CACHE_FILE
 from components.prepare_examples.settings.options import PrepareOptions
 from trainer import paths
 
@@ -59,7 +59,7 @@ def rewrite_keeping_the_time(folder):
 @pytest.mark.parametrize("is_settled", [True, False])
 def test_any_change_of_the_files_changes_the_fingerprint(folder, monkeypatch, change, is_settled):
     if is_settled:
-        monkeypatch.setattr(fingerprints, "SETTLED_NS", -(10**12))
+        monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
     before = taxi(folder)
     assert taxi(folder) == before
     change(folder)
@@ -67,12 +67,10 @@ def test_any_change_of_the_files_changes_the_fingerprint(folder, monkeypatch, ch
 
 
 def test_an_unchanged_file_is_read_once(folder, monkeypatch):
-    monkeypatch.setattr(fingerprints, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
     read = []
-    digest = fingerprints.sha256_of
-    monkeypatch.setattr(
-        fingerprints, "sha256_of", lambda path: read.append(path.name) or digest(path)
-    )
+    digest = digests.sha256_of
+    monkeypatch.setattr(digests, "sha256_of", lambda path: read.append(path.name) or digest(path))
     before = taxi(folder)
     assert sorted(read) == ["a.csv", "b.csv"]
     assert taxi(folder) == before

@@ -7,6 +7,7 @@ import csv
 import io
 import logging
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -108,8 +109,8 @@ def _record_end(start: bytes, offset: int) -> int:
     end = _line_end(start, offset)
     if start.count(b'"', offset, end) % 2 == 0:
         return end
-    ends = RecordFinder().ends(start[offset:])
-    return offset + int(ends[0]) + 1 if len(ends) else end
+    ends = record_ends(start[offset:])
+    return offset + int(ends[0]) if len(ends) else end
 
 
 def _sample(start: bytes, offset: int) -> str:
@@ -154,84 +155,49 @@ def _split(header: str, separator: str) -> list[str]:
     return next(csv.reader(io.StringIO(header, newline=""), delimiter=separator), [])
 
 
-@dataclass
-class RecordFinder:
-    """Finder of record ends in the consecutive chunks of a file.
+def record_ends(block: bytes) -> NDArray[np.int64]:
+    """Return the positions behind the records of a block, which begins with one.
 
-    Blank lines are not records. `line_bytes` is the length so far of an unfinished line.
+    Blank lines, and an unfinished last line, are not records.
     """
-
-    is_quoted: bool = False
-    line_bytes: int = 0
-    ends_in_return: bool = False
-
-    def ends(self, chunk: bytes) -> NDArray[np.int64]:
-        """Return the positions in a chunk of the newlines that end a record."""
-        data = np.frombuffer(chunk, np.uint8)
-        newlines = np.flatnonzero(data == NEWLINE)
-        if self.is_quoted or b'"' in chunk:
-            quotes = np.flatnonzero(data == QUOTE)
-            before = np.searchsorted(quotes, newlines) + int(self.is_quoted)
-            newlines = newlines[before % 2 == 0]
-            self.is_quoted = (len(quotes) + int(self.is_quoted)) % 2 == 1
-        if not len(newlines):
-            self._carry(chunk, self.line_bytes + len(chunk))
-            return newlines
-        lengths = np.diff(newlines, prepend=-1 - self.line_bytes) - 1
-        last_byte = RETURN if self.ends_in_return else 0
-        before_end = np.where(newlines > 0, data[newlines - 1], last_byte)
-        is_blank = (lengths == 0) | ((lengths == 1) & (before_end == RETURN))
-        self._carry(chunk, len(chunk) - 1 - int(newlines[-1]))
-        ends: NDArray[np.int64] = newlines[~is_blank]
-        return ends
-
-    def has_rest(self) -> bool:
-        """Return whether the last line, without a newline at its end, holds a record."""
-        return self.line_bytes > int(self.ends_in_return)
-
-    def _carry(self, chunk: bytes, line_bytes: int) -> None:
-        self.line_bytes = line_bytes
-        if chunk:
-            self.ends_in_return = chunk[-1] == RETURN
-
-
-def count_records(block: bytes) -> int:
-    """Return the number of records in a block of whole records."""
-    finder = RecordFinder()
-    return len(finder.ends(block)) + int(finder.has_rest())
+    data = np.frombuffer(block, np.uint8)
+    newlines = np.flatnonzero(data == NEWLINE)
+    if b'"' in block:
+        quotes = np.flatnonzero(data == QUOTE)
+        newlines = newlines[np.searchsorted(quotes, newlines) % 2 == 0]
+    lengths = np.diff(newlines, prepend=-1) - 1
+    is_blank = (lengths == 0) | ((lengths == 1) & (data[newlines - 1] == RETURN))
+    ends: NDArray[np.int64] = newlines[~is_blank] + 1
+    return ends
 
 
 def record_blocks(
     file: IO[bytes], num_bytes: int | None, *, name: str, num_columns: int = 0
-) -> Iterator[bytes]:
-    """Yield blocks of whole records from a file's position on; without `num_bytes` to its end.
+) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
+    """Yield blocks of whole records from a file's position on, with the position behind each.
 
-    Blocks of many columns are larger, since each column costs time in each block.
+    They end after `num_bytes`, or with the file. Blocks of many columns are larger, since each
+    column costs time in each block.
 
     Raises:
         DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.
     """
-    rest, left = b"", num_bytes
+    rest, left = b"", sys.maxsize if num_bytes is None else num_bytes
     most = max(BLOCK_BYTES, COLUMN_BYTES * num_columns)
-    while True:
-        wanted = most if left is None else min(most, left)
-        chunk = file.read(wanted) if wanted else b""
-        if left is not None:
-            left -= len(chunk)
-        if not chunk:
-            break
+    while chunk := file.read(min(most, left)):
+        left -= len(chunk)
         block = rest + chunk
-        ends = RecordFinder().ends(block)
-        cut = int(ends[-1]) + 1 if len(ends) else 0
+        ends = record_ends(block)
+        cut = int(ends[-1]) if len(ends) else 0
         rest = block[cut:]
         if len(rest) > MAX_BLOCK_BYTES:
             raise _open_quote(name, rest)
         if cut:
-            yield block[:cut]
+            yield block[:cut], ends
     if rest.count(b'"') % 2:
         raise _open_quote(name, rest)
     if rest.strip():
-        yield rest
+        yield rest, np.array([len(rest)])
 
 
 def _open_quote(name: str, record: bytes) -> DataError:

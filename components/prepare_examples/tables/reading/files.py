@@ -1,25 +1,18 @@
 """The files of a table: their headers, and the offsets at which CSV files can be split."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading import kinds
-from components.prepare_examples.tables.reading.csv_files import (
-    BLOCK_BYTES,
-    RecordFinder,
-    count_records,
-    read_header,
-    record_blocks,
-)
+from components.prepare_examples.tables.reading.csv_files import read_header, record_blocks
 from components.prepare_examples.tables.reading.typed import json_rows
 from trainer.workloads.declarations.names import normal_form
 
@@ -136,41 +129,21 @@ def open_records(path: str, kind: str, start: int) -> IO[bytes]:
     return file
 
 
-def scan(
-    file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
-) -> tuple[str, list[Cut]]:
-    """Read a plain CSV file once; return its SHA-256, and its start, cuts and end.
+def scan(file: TableFile, targets: Iterable[int]) -> list[Cut]:
+    """Return the start of a plain CSV file's records, the cuts, and the end.
 
-    There is a cut at or after each target offset; these are in ascending order. The end is behind
-    `max_rows` records, behind which only the digest is computed, or the file's.
+    There is a cut at or after each target offset; these are in ascending order.
     """
-    digest, finder, waiting = hashlib.sha256(), RecordFinder(), list(targets)
-    cuts = [Cut(file.data_start, 0)]
-    offset, num_rows, end = file.data_start, 0, None
-    with Path(file.path).open("rb") as content, ThreadPoolExecutor(1) as beside:
-        digested = beside.submit(digest.update, content.read(file.data_start))
-        while chunk := content.read(BLOCK_BYTES):
-            digested.result()  # or the file would collect in memory
-            digested = beside.submit(digest.update, chunk)
-            if end:
-                continue
-            ends = offset + 1 + finder.ends(chunk)
-            while waiting and len(ends) and waiting[0] <= ends[-1]:
-                target = waiting.pop(0)
-                if target > file.data_start:
-                    position = int(ends.searchsorted(target))
-                    cuts.append(Cut(int(ends[position]), num_rows + position + 1))
-                else:
-                    cuts.append(cuts[0])
-            if max_rows is not None and num_rows + len(ends) >= max_rows:
-                end = Cut(int(ends[max_rows - num_rows - 1]), max_rows)
-            num_rows += len(ends)
-            offset += len(chunk)
-    if finder.is_quoted and not end:
-        raise DataError(f"{file.path}, row {num_rows + 1}: a quote is never closed")
-    last = end or Cut(offset, num_rows + int(finder.has_rest()))
-    cuts = [cut if cut.offset < last.offset else last for cut in cuts]
-    return digest.hexdigest(), cuts + [last] * (len(waiting) + 1)
+    waiting, cuts = list(targets), [Cut(file.data_start, 0)]
+    offset, num_rows = file.data_start, 0
+    with open_records(file.path, file.kind, offset) as content:
+        for _, ends in record_blocks(content, None, name=file.path):
+            starts = offset + np.concatenate([[0], ends])
+            while waiting and waiting[0] <= starts[-1]:
+                position = int(starts.searchsorted(waiting.pop(0)))
+                cuts.append(Cut(int(starts[position]), num_rows + position))
+            offset, num_rows = int(starts[-1]), num_rows + len(ends)
+    return cuts + [Cut(offset, num_rows)] * (len(waiting) + 1)
 
 
 def count_rows(file: TableFile, most: int) -> int:
@@ -178,8 +151,8 @@ def count_rows(file: TableFile, most: int) -> int:
     num_rows = 0
     try:
         with open_records(file.path, file.kind, file.data_start) as content:
-            for block in record_blocks(content, None, name=file.path):
-                num_rows += count_records(block)
+            for _, ends in record_blocks(content, None, name=file.path):
+                num_rows += len(ends)
                 if num_rows >= most:
                     return most
     except kinds.gzip_errors() as error:

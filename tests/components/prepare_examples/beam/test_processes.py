@@ -5,11 +5,10 @@ import multiprocessing
 import os
 import signal
 import time
-from multiprocessing import heap
 
 import pytest
 
-from components.prepare_examples.beam.processes import forked, result, start
+from components.prepare_examples.beam.processes import forked, result
 from components.prepare_examples.errors import DataError
 from vertex_local.tests.support.platform import IS_PORTABLE
 from vertex_local.tests.support.seen import is_running
@@ -19,9 +18,9 @@ KEY = "folder"
 
 
 def run_all(function, items) -> list:
-    """Start the function on the items; return its results in their order."""
-    start(function, items, key=KEY)
-    return [result(function, number, item, key=KEY) for number, item in enumerate(items)]
+    """Return the function's results in the order of the items."""
+    with forked(2, function, items, key=KEY):
+        return [result(function, number, item, key=KEY) for number, item in enumerate(items)]
 
 
 def assert_used(pids: set[int], *, count: int) -> None:
@@ -37,8 +36,7 @@ def slow_for_some(number: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_results_are_those_of_the_items_which_are_started_before_they_are_wanted(count):
-    with forked(count, key=KEY):
-        start(slow_for_some, range(20), key=KEY)
+    with forked(count, slow_for_some, range(20), key=KEY):
         numbers = [*range(10, 20), *range(10)]
         found = [result(slow_for_some, number, "?", key=KEY) for number in numbers]
         other = result(slow_for_some, 0, 5, key="another folder")
@@ -53,7 +51,7 @@ def raise_error(number: int) -> None:
 
 
 def test_an_error_is_raised_and_the_processes_exit():
-    with pytest.raises(FileNotFoundError, match=r"[01]\.png"), forked(2, key=KEY):
+    with pytest.raises(FileNotFoundError, match=r"0\.png"):
         run_all(raise_error, range(9))
     assert multiprocessing.active_children() == []
 
@@ -77,13 +75,12 @@ def collect(number: int) -> bool:
 def test_garbage_of_the_parent_is_not_collected_in_the_processes():
     for _ in range(10):
         OfOneProcess()  # garbage, as it refers to itself
-    with forked(2, key=KEY):
-        assert all(run_all(collect, range(8)))
+    assert all(run_all(collect, range(8)))
     assert gc.isenabled()
 
 
 def work_until_killed(pids) -> None:
-    with forked(2, key=KEY):
+    with forked(2, time.sleep, [60, 60], key=KEY):
         pids.send([child.pid for child in multiprocessing.active_children()])
         time.sleep(60)
 
@@ -105,8 +102,7 @@ def test_processes_exit_when_their_parent_is_killed():
 
 
 def start_and_interrupt() -> None:
-    with forked(2, key=KEY):
-        start(time.sleep, [600, 600, 600], key=KEY)
+    with forked(2, time.sleep, [600, 600, 600], key=KEY):
         raise KeyboardInterrupt
 
 
@@ -121,21 +117,17 @@ def end_process(item: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def start_and_kill() -> None:
-    with forked(2, key=KEY):
-        start(end_process, ["a", "b"], key=KEY)
-        result(end_process, 0, "a", key=KEY)
-
-
 def test_a_killed_process_is_named_with_what_to_do():
     with pytest.raises(DataError, match=r"was killed, .*--direct-workers 1"):
-        start_and_kill()
+        run_all(end_process, ["a", "b"])
     assert multiprocessing.active_children() == []
 
 
-def test_without_shared_memory_this_process_does_the_work(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(heap.Arena, "_dir_candidates", [str(tmp_path / "missing")])
-    monkeypatch.setattr(heap.BufferWrapper, "_heap", heap.Heap())
-    with forked(2, key=KEY):
-        assert run_all(slow_for_some, [1]) == [(1, os.getpid())]
+def no_semaphore(*args):
+    raise FileNotFoundError(2, "No such file or directory")  # as sem_open does
+
+
+def test_without_shared_memory_this_process_does_the_work(monkeypatch, caplog):
+    monkeypatch.setattr("_multiprocessing.SemLock", no_semaphore)
+    assert run_all(slow_for_some, [1]) == [(1, os.getpid())]
     assert "make /dev/shm a writable tmpfs" in caplog.text
