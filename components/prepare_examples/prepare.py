@@ -24,6 +24,15 @@ from trainer.workloads import ImageFolder, Table, Workload
 
 logger = logging.getLogger(__name__)
 
+# What became of rows, by the manifest's names of their numbers.
+OTHERS = {
+    "outside": "in no split",
+    "unlabelled": "without a label",
+    "filtered": "filtered",
+    "repeated_headers": "that repeat the header",
+    "repeated_pictures": "that repeat another one",
+}
+
 
 def prepare(
     workload: str,
@@ -129,23 +138,18 @@ def describe(manifest: Json) -> dict[str, str]:
 def notes(manifest: Json) -> list[str]:
     """Return notes on a table: numbers of rows, and converted times."""
     rows = manifest["rows"]
-    times = manifest.get("times", {"rows_converted_from": {}})
-    columns = quarantine.by_column(manifest["quarantine"]["by_column"])
-    lines = [
-        f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
-        + f" ({columns})" * bool(columns)
-        + f", {rows.get('outside', 0):,} in no split" * ("outside" in rows)
-        + f", {rows.get('unlabelled', 0):,} without a label" * ("unlabelled" in rows)
-        + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
-        + f", {rows.get('repeated_headers', 0):,} that repeat the header"
-        * ("repeated_headers" in rows)
-        + f", {rows.get('repeated_pictures', 0):,} that repeat another one"
-        * ("repeated_pictures" in rows),
-        *([f"split {manifest['split_rule']}"] if "split" in manifest else []),
-        *split_notes(manifest),
-        *manifest.get("unused", {}).get("notes", ()),
-    ]
-    if zones := times["rows_converted_from"]:
+    quarantined = f"{rows['quarantined']:,} quarantined"
+    if columns := quarantine.by_column(manifest["quarantine"]["by_column"]):
+        quarantined += f" ({columns})"
+    others = [f"{rows[name]:,} {words}" for name, words in OTHERS.items() if rows.get(name)]
+    counts = [f"{rows['written']:,} examples", quarantined, *others]
+    lines = [f"{rows['read']:,} rows: {', '.join(counts)}"]
+    if "split" in manifest:
+        lines.append(f"split {manifest['split_rule']}")
+    lines += split_notes(manifest)
+    lines += manifest.get("unused", {}).get("notes", ())
+    times = manifest.get("times", {})
+    if zones := times.get("rows_converted_from"):
         named = ", ".join(f"{zone} ({count:,} rows)" for zone, count in sorted(zones.items()))
         lines.append(f"{times['column']}: wall time of {times['wall_time_of']}, from {named}")
     return lines

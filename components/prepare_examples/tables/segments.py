@@ -1,5 +1,6 @@
 """Reading of a segment of a table, in blocks of some ten thousand rows."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -51,7 +52,8 @@ def blocks(
     Raises:
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
-    row, left = segment.first_row, segment.max_rows
+    row = segment.first_row
+    left = segment.max_rows if segment.max_rows >= 0 else sys.maxsize
     read = _typed_records if segment.file.kind in (PARQUET, JSON) else _csv_records
     records = read(segment, schema, is_hashed)
     if pictures is not None:
@@ -61,23 +63,18 @@ def blocks(
             for raw in records
             for start in range(0, max(raw.num_rows, 1), most)
         )
-    while True:
-        try:
-            raw = next(records, None)
-            if raw is None:
-                return
-            if 0 <= left < raw.num_rows:
-                raw = raw.part(0, left)
+    try:
+        for whole in records:
+            raw = whole.part(0, left) if left < whole.num_rows else whole
             block = _to_block(raw, segment, schema)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{segment.file.path}, from row {row + 1} on, cannot be read: {error}"
-            ) from error
-        yield row, block if pictures is None else load_pictures(block, schema, pictures)
-        row += raw.num_rows
-        left = max(left - raw.num_rows, 0) if left >= 0 else left
-        if left == 0:
-            return
+            yield row, block if pictures is None else load_pictures(block, schema, pictures)
+            row, left = row + raw.num_rows, left - raw.num_rows
+            if not left:
+                return
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{segment.file.path}, from row {row + 1} on, cannot be read: {error}"
+        ) from error
 
 
 def _csv_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Raw]:
