@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
-from trainer.cluster.servers import announce_end, clear_end, connect, end_stuck_process
+from trainer.cluster.servers import announce_end, clear_end, connect
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import Watchdog, end_on_stall
 from trainer.config.train_config import Folders
@@ -76,16 +76,10 @@ def train_asynchronously(job: Job) -> None:
     strategy = connect(
         cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
     )
-    servers = Monitor(cluster.replicas("ps"), on_stuck=end_stuck_process)
+    servers = Monitor(cluster.replicas("ps"))
     workers = WorkerMonitor(
         cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
     )
-
-    def open_tables(coordinator: Coordinator) -> CachedTable | StreamedBlocks:
-        if job.stream:
-            return StreamedBlocks(job.stream, job.decoder)
-        return CachedTable(coordinator, table_dataset(job.train, job.decoder))
-
     try:
         with _explain_lost_replicas(servers):
             training = _Training(
@@ -94,8 +88,19 @@ def train_asynchronously(job: Job) -> None:
                 num_counters=CALLS_PER_WORKER * workers.num_workers,
                 is_excused=workers.are_all_lost,
             )
+            coordinator = Coordinator(strategy)
+            tables = (
+                StreamedBlocks(job.stream, job.decoder)
+                if job.stream
+                else CachedTable(coordinator, table_dataset(job.train, job.decoder))
+            )
             driver = AsyncDriver(
-                job, training.step, open_tables, strategy=strategy, servers=servers, workers=workers
+                job,
+                training.step,
+                tables,
+                coordinator=coordinator,
+                servers=servers,
+                workers=workers,
             )
             training.run(driver)
     except tf.errors.DataLossError as error:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from trainer.errors import ReplicaLostError
+from trainer.errors import EXIT_RESTART, ReplicaLostError
 
 logger = logging.getLogger(__name__)
 
@@ -143,12 +143,12 @@ class Monitor:
         self,
         addresses: Mapping[str, str],
         *,
-        on_stuck: Callable[[str], None],
+        on_stuck: Callable[[str], None] | None = None,
         reaction_seconds: float | None = None,
     ):
         self.lost = self.disconnected = ""
         self._watch = LivenessWatch(addresses)
-        self._on_stuck = on_stuck
+        self._on_stuck = on_stuck or end_stuck_process
         self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
@@ -264,6 +264,12 @@ def _limit_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
                     connection.setsockopt(socket.IPPROTO_TCP, option, value)
                 return True
     return False
+
+
+def end_stuck_process(lost: str) -> None:
+    """Exit while TensorFlow waits for a lost replica; `lost` is the message that names it."""
+    logger.error("%s, but TensorFlow still waits for it; start the job again to resume", lost)
+    end_process(EXIT_RESTART)
 
 
 def end_process(code: int) -> None:

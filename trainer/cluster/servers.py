@@ -1,7 +1,6 @@
 """Parameter-server clusters: the servers, the chief's connection, and the end of the job."""
 
 import contextlib
-import json
 import logging
 import threading
 import time
@@ -15,7 +14,6 @@ from trainer import Json
 from trainer.cluster.liveness import (
     LivenessWatch,
     Monitor,
-    end_process,
     is_reachable,
     wait_until_reachable,
 )
@@ -23,6 +21,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
 from trainer.runtime.cores import num_cores
+from trainer.runtime.files import read_json, write_json
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 
 logger = logging.getLogger(__name__)
@@ -84,7 +83,7 @@ def connect(
         rpc_layer="grpc",
     )
     # TensorFlow would wait for ever for a replica that is lost meanwhile.
-    monitor = Monitor(addresses, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
+    monitor = Monitor(addresses, reaction_seconds=REACTION_SECONDS)
     try:
         with quiet_native_logs(), explain_port_errors(cluster), _unlocked_connection():
             return tf.distribute.ParameterServerStrategy(resolver)
@@ -125,26 +124,17 @@ def announce_end(
 ) -> None:
     """Announce the end of the job, and the exit code for the other replicas, in a file."""
     tf.io.gfile.makedirs(checkpoint_dir)
-    path = f"{checkpoint_dir}/{_END_FILE}"
-    with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        end = {"exit_code": code, "message": message, "must_dump_stacks": must_dump_stacks}
-        file.write(json.dumps({**end, "time": time.time()}))
-    tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
+    end = {"exit_code": code, "message": message, "must_dump_stacks": must_dump_stacks}
+    write_json(f"{checkpoint_dir}/{_END_FILE}", {**end, "time": time.time()})
 
 
 def read_end(checkpoint_dir: str) -> Json | None:
     """Return the end of the job as the chief announced it, or None while the job runs."""
     try:
-        with tf.io.gfile.GFile(f"{checkpoint_dir}/{_END_FILE}", "r") as file:
-            return json.loads(file.read())
+        end: Json = read_json(f"{checkpoint_dir}/{_END_FILE}")
     except tf.errors.NotFoundError:
         return None
-
-
-def end_stuck_process(lost: str) -> None:
-    """Exit while TensorFlow waits for a lost replica; `lost` is the message that names it."""
-    logger.error("%s, but TensorFlow still waits for it; start the job again to resume", lost)
-    end_process(EXIT_RESTART)
+    return end
 
 
 @contextlib.contextmanager

@@ -28,17 +28,16 @@ _BLOCKS_IN_MEMORY = 3
 _READ_TIMEOUT_SECONDS = 900.0
 
 
+@dataclass(frozen=True)
 class WholeTable:
     """All examples in memory."""
 
+    table: Any
     steps_per_block = 0
-
-    def __init__(self, table: Any):
-        self._table = table
 
     def at(self, step: int, *, stop: int) -> Any:
         """Return the table."""
-        return self._table
+        return self.table
 
 
 @dataclass(frozen=True, kw_only=True)

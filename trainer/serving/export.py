@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import keyword
 import logging
 import os
@@ -19,6 +18,7 @@ from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
 from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
 from trainer.metrics.decision import DecisionRule
+from trainer.runtime.files import delete_folder, read_json, write_json
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.digests import DIGESTS_FILE, check_files, write_digests
@@ -273,14 +273,13 @@ def export_model(
     served = _ServedModel(workload, model, decision, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
-        with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
-            decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}
-            file.write(json.dumps(finite({**describe(workload), **decided})))
+        decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}
+        content = finite({**describe(workload), **decided})
+        write_json(f"{temporary}/{DESCRIPTION_FILE}", content)
         write_digests(temporary, _files_in(temporary))
         _replace_folder(temporary, model_dir)
     finally:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
+        delete_folder(temporary)
 
 
 def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "") -> Predictor:
@@ -291,8 +290,7 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
     path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
         is_checked = bool(check_files(model_dir))
-        with tf.io.gfile.GFile(path, "r") as file:
-            description = json.loads(file.read())
+        description = read_json(path)
         workload = read_description(description, trusts_code=trust.code, beside=beside)
     except UntrustedCodeError as error:
         raise TrainerError(f"{path}: {error}") from error
@@ -372,5 +370,4 @@ def _replace_folder(new: str, target: str) -> None:
     if tf.io.gfile.exists(target):
         tf.io.gfile.rename(target, old)
     tf.io.gfile.rename(new, target)
-    if tf.io.gfile.exists(old):
-        tf.io.gfile.rmtree(old)
+    delete_folder(old)

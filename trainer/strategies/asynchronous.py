@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -99,17 +99,16 @@ class AsyncDriver:
         self,
         job: Job,
         step: TrainStep,
-        open_tables: Callable[[Coordinator], CachedTable | StreamedBlocks],
+        tables: CachedTable | StreamedBlocks,
         *,
-        strategy: tf.distribute.ParameterServerStrategy,
+        coordinator: Coordinator,
         servers: Monitor,
         workers: WorkerMonitor,
     ):
         self._job, self._step, self._parameters = job, step, step.parameters
-        self._coordinator = Coordinator(strategy)
+        self._tables, self._coordinator = tables, coordinator
         self._servers, self._workers = servers, workers
         self._num_workers = workers.num_workers
-        self._tables = open_tables(self._coordinator)
         # A block is in any number of files; without this each number would be traced anew.
         self._run_on_worker = traced(self._run_steps, reduce_retracing=True)
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")

@@ -1,10 +1,10 @@
 """A group of replicas with GPUs, connected by TensorFlow's collectives, which use NCCL."""
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -14,14 +14,14 @@ from trainer.cluster.liveness import (
     Monitor,
     Reminder,
     end_process,
+    end_stuck_process,
     format_addresses,
     is_reachable,
 )
-from trainer.cluster.servers import REACTION_SECONDS, end_stuck_process, explain_port_errors
+from trainer.cluster.servers import REACTION_SECONDS, explain_port_errors
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
-from trainer.runtime.tracing import traced
 from trainer.strategies.group import ReplicaGroup
 
 logger = logging.getLogger(__name__)
@@ -33,32 +33,27 @@ class CollectiveGroup(ReplicaGroup):
     """The replicas of a job, connected by TensorFlow's collectives."""
 
     def __init__(self, cluster: Cluster, *, start_timeout_seconds: float, stop: threading.Event):
-        trainers = cluster.trainers()
-        self.rank, self.size = list(trainers).index(cluster.name), len(trainers)
-        peers = {name: address for name, address in trainers.items() if name != cluster.name}
-        watch = _StartWatch(peers, timeout_seconds=start_timeout_seconds, stop=stop)
+        super().__init__(cluster)
+        is_connected, timeout = threading.Event(), start_timeout_seconds
+        watch = partial(_watch_start, self._peers, timeout, stop=stop, is_connected=is_connected)
+        threading.Thread(target=watch, name="replica-start", daemon=True).start()
         try:
             self._strategy = _connect(cluster, rank=self.rank)
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            lost = {name: at for name, at in peers.items() if not is_reachable(at)}
+            lost = {name: at for name, at in self._peers.items() if not is_reachable(at)}
             reason = (
                 f"{format_addresses(lost)} cannot be reached" if lost else "a replica has ended"
             )
             raise ReplicaLostError(f"while connecting: {reason}") from error
         finally:
-            watch.close()
-        self.monitor = Monitor(peers, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
+            is_connected.set()
+        self.monitor = Monitor(self._peers, reaction_seconds=REACTION_SECONDS)
 
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
         return self._strategy.run(_all_reduce, args=(vector,))
 
     def gather(self, rows: tf.IndexedSlices, *, most: int) -> tf.IndexedSlices:
         return _unpack(self._strategy.run(_gather, args=(_pack(rows, most),)))
-
-    def leave(self) -> None:
-        self.monitor.close()
-        with contextlib.suppress(tf.errors.OpError):
-            traced(self.all_reduce)(tf.zeros([1]))
 
 
 def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirroredStrategy:
@@ -116,38 +111,31 @@ def _unpack(packed: tf.Tensor) -> tf.IndexedSlices:
     return tf.IndexedSlices(tf.boolean_mask(packed[:, 1:], is_row), tf.boolean_mask(ids, is_row))
 
 
-class _StartWatch:
+def _watch_start(
+    peers: Mapping[str, str],
+    timeout_seconds: float,
+    *,
+    stop: threading.Event,
+    is_connected: threading.Event,
+) -> None:
     """Watch for missing and lost replicas while the main thread connects.
 
     TensorFlow waits for all replicas without a timeout, so this ends the process instead.
     """
-
-    def __init__(self, peers: Mapping[str, str], *, timeout_seconds: float, stop: threading.Event):
-        self._peers, self._timeout_seconds, self._stop = peers, timeout_seconds, stop
-        self._closed = threading.Event()
-        threading.Thread(target=self._run, name="replica-start", daemon=True).start()
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def _run(self) -> None:
-        deadline = time.monotonic() + self._timeout_seconds
-        missing, reminder = dict(self._peers), Reminder()
-        while missing and not self._closed.wait(_POLL_SECONDS):
+    deadline = time.monotonic() + timeout_seconds
+    missing, reminder, watch = dict(peers), Reminder(), None
+    while not is_connected.wait(_POLL_SECONDS):
+        if missing:
             missing = {name: at for name, at in missing.items() if not is_reachable(at)}
             reminder.log(missing)
-            self._check(missing, deadline)
-        watch = LivenessWatch(self._peers)
-        while not self._closed.wait(_POLL_SECONDS):
+        else:
+            watch = watch or LivenessWatch(peers)
             if lost := watch.find_lost():
                 end_stuck_process(lost)
-            self._check(self._peers, deadline)
-
-    def _check(self, missing: Mapping[str, str], deadline: float) -> None:
-        names = format_addresses(missing)
-        if self._stop.is_set():
+        if stop.is_set():
             logger.warning("stopped by SIGTERM while waiting for other replicas")
             end_process(EXIT_RESTART)
-        if names and time.monotonic() > deadline:
-            logger.error("waited %.0f s for %s: not started?", self._timeout_seconds, names)
+        if time.monotonic() > deadline:
+            names = format_addresses(missing or peers)
+            logger.error("waited %.0f s for %s: not started?", timeout_seconds, names)
             end_process(1)

@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.cluster.liveness import LivenessWatch, Monitor, wait_until_reachable
-from trainer.cluster.servers import end_stuck_process
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import Preempted, ReplicaLostError, TrainerError
 from trainer.runtime.tracing import traced
@@ -28,9 +27,12 @@ class ReplicaGroup(ABC):
     replica is lost; `monitor` says which.
     """
 
-    rank: int
-    size: int
     monitor: Monitor
+
+    def __init__(self, cluster: Cluster):
+        trainers = cluster.trainers()
+        self.rank, self.size = list(trainers).index(cluster.name), len(trainers)
+        self._peers = {name: at for name, at in trainers.items() if name != cluster.name}
 
     @abstractmethod
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
@@ -43,12 +45,14 @@ class ReplicaGroup(ABC):
         `most` is the largest number of rows that a replica may give.
         """
 
-    @abstractmethod
     def leave(self) -> None:
         """Wait for all other replicas after the last all-reduce, then leave the group.
 
         No replica may exit while another still receives.
         """
+        self.monitor.close()
+        with contextlib.suppress(tf.errors.OpError):
+            traced(self.all_reduce)(tf.zeros([1]))
 
     def add(self, contribution: Contribution, *, most_rows: Sequence[int]) -> Contribution:
         """Return the sum of the contributions of all replicas, identical on all; to be traced.
@@ -90,21 +94,21 @@ class RingGroup(ReplicaGroup):
 
     def __init__(self, cluster: Cluster, *, start_timeout_seconds: float, stop: threading.Event):
         """Connect to the other replicas; TrainerError if one does not start in time."""
-        trainers = cluster.trainers()
-        peers = {name: address for name, address in trainers.items() if name != cluster.name}
+        super().__init__(cluster)
         deadline = time.monotonic() + start_timeout_seconds
-        self._ring = Ring(trainers, cluster.name)
-        self.rank, self.size = self._ring.rank, self._ring.size
+        self._ring = Ring(cluster.trainers(), cluster.name)
 
         def check_stop() -> None:
             if stop.is_set():
                 raise Preempted("stopped by SIGTERM while waiting for other replicas")
 
         try:
-            wait_until_reachable(peers, timeout_seconds=start_timeout_seconds, check=check_stop)
+            wait_until_reachable(
+                self._peers, timeout_seconds=start_timeout_seconds, check=check_stop
+            )
         except ReplicaLostError as error:
             raise TrainerError(str(error)) from error
-        watch = LivenessWatch(peers)
+        watch = LivenessWatch(self._peers)
 
         def check() -> None:
             check_stop()
@@ -116,7 +120,7 @@ class RingGroup(ReplicaGroup):
                 )
 
         self._ring.connect(check)
-        self.monitor = Monitor(peers, on_stuck=end_stuck_process)
+        self.monitor = Monitor(self._peers)
 
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
         total = tf.numpy_function(self._noting(self._ring.add), [vector], vector.dtype)
@@ -130,11 +134,6 @@ class RingGroup(ReplicaGroup):
         return tf.IndexedSlices(
             tf.ensure_shape(values, [None, *rows.values.shape[1:]]), tf.ensure_shape(ids, [None])
         )
-
-    def leave(self) -> None:
-        self.monitor.close()
-        with contextlib.suppress(tf.errors.OpError):
-            self.all_reduce(tf.zeros([1]))
 
     def _noting(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def call(values: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.errors import DivergedError, TrainerError, first_line
+from trainer.runtime.files import delete_folder, read_json, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +166,7 @@ def best_checkpoint(saved: list[Saved], criterion: Criterion) -> Saved | None:
 def read_checkpoint(path: str) -> Saved | None:
     """Return the checkpoint of one folder, or None if it is incomplete or damaged."""
     try:
-        with tf.io.gfile.GFile(f"{path}/{_INFO_FILE}", "r") as file:
-            info = json.loads(file.read())
+        info = read_json(f"{path}/{_INFO_FILE}")
         if info.pop("crc32") != _checksum(info):
             return None
         for name, size in info.pop("files").items():
@@ -175,12 +175,6 @@ def read_checkpoint(path: str) -> Saved | None:
         return Saved(path=path, **info)
     except (tf.errors.NotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def delete_folder(path: str) -> None:
-    """Delete a folder if it exists."""
-    if tf.io.gfile.isdir(path):
-        tf.io.gfile.rmtree(path)
 
 
 def _step_folders(directory: str) -> list[str]:
@@ -201,7 +195,4 @@ def _write_info(saved: Saved) -> None:
     del info["path"]
     info["files"] = {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names}
     info["crc32"] = _checksum(info)
-    path = f"{saved.path}/{_INFO_FILE}"
-    with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        file.write(json.dumps(info))
-    tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
+    write_json(f"{saved.path}/{_INFO_FILE}", info)

@@ -3,7 +3,6 @@
 They are computed once and saved beside the checkpoints.
 """
 
-import json
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +11,7 @@ from trainer.config.model_settings import setting_flag
 from trainer.errors import InputError
 from trainer.examples.manifest import SplitFiles, read_statistics
 from trainer.examples.tables import Decoder
+from trainer.runtime.files import read_json, write_json
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.model_settings import as_text
@@ -47,11 +47,8 @@ def find_facts(workload: Workload, split: SplitFiles, *, compression: str) -> Wo
 def write_facts(directory: str, workload: Workload, split: SplitFiles) -> None:
     """Save the facts, the digest of their examples, and the options of the model."""
     tf.io.gfile.makedirs(directory)
-    path = f"{directory}/{_FILE}"
-    with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        content = {"facts": workload.facts(), "options": workload.changed_options()}
-        file.write(json.dumps({"train": split.digest, **content}))
-    tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
+    content = {"facts": workload.facts(), "options": workload.changed_options()}
+    write_json(f"{directory}/{_FILE}", {"train": split.digest, **content})
 
 
 def read_facts(directory: str, split: SplitFiles, *, workload: Workload) -> dict[str, Any] | None:
@@ -60,8 +57,7 @@ def read_facts(directory: str, split: SplitFiles, *, workload: Workload) -> dict
         return None
     path = f"{directory}/{_FILE}"
     try:
-        with tf.io.gfile.GFile(path, "r") as file:
-            content = json.loads(file.read())
+        content = read_json(path)
         digest, facts, options = content["train"], content["facts"], dict(content["options"])
     except tf.errors.NotFoundError:
         return None

@@ -30,8 +30,7 @@ class Coordinator:
 
 
 @pytest.mark.parametrize("is_server_lost", [False, True])
-def test_a_call_whose_results_are_lost_with_its_worker_is_repeated(monkeypatch, is_server_lost):
-    monkeypatch.setattr(asynchronous, "Coordinator", Coordinator)
+def test_a_call_whose_results_are_lost_with_its_worker_is_repeated(is_server_lost):
     scheduled, nothing = [], lambda *_: None
     batches = Batches(size=2, num_examples=20)
     finish, boundary = threading.Event(), lambda _: 40
@@ -40,8 +39,8 @@ def test_a_call_whose_results_are_lost_with_its_worker_is_repeated(monkeypatch, 
         SimpleNamespace(
             parameters=SimpleNamespace(rules=SimpleNamespace(rate=None), reset_counter=nothing)
         ),
-        lambda _: SimpleNamespace(locate=nothing, steps_per_block=0),
-        strategy=scheduled,
+        SimpleNamespace(locate=nothing, steps_per_block=0),
+        coordinator=Coordinator(scheduled),
         servers=SimpleNamespace(
             raise_if_lost=nothing,
             explain=lambda error: ReplicaLostError("ps/0") if is_server_lost else error,

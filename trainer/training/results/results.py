@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from trainer.cluster.watchdog import Watchdog
 from trainer.errors import TrainerError
+from trainer.runtime.files import delete_folder
 from trainer.runtime.tracing import traced
 from trainer.serving.export import export_model
 from trainer.training.checkpoint import (
@@ -20,7 +21,6 @@ from trainer.training.checkpoint import (
     Saved,
     Snapshot,
     best_checkpoint,
-    delete_folder,
     list_checkpoints,
 )
 from trainer.training.facts import write_facts
