@@ -34,12 +34,16 @@ NUM_BLOCKS = 8
 CPU = ["/device:CPU:0"]
 
 
-class FixedBatchStep(TrainStep):
-    """A step whose table is the batch: it is augmented, but no rows are drawn or gathered."""
+class FixedBatches(Batches):
+    """Batches of which no rows are drawn."""
 
-    def rows(self, indices: tf.Tensor) -> tf.Tensor:
+    def rows(self, index: tf.Tensor) -> tf.Tensor:
         """Return unused numbers of the right shape."""
-        return tf.zeros(tf.concat([tf.shape(indices), [BATCH_SIZE]], 0), tf.int64)
+        return tf.zeros([tf.size(index), BATCH_SIZE], tf.int64)
+
+
+class FixedBatchStep(TrainStep):
+    """A step whose table is the batch: it is augmented, but no rows are gathered."""
 
     def contribute(self, *args: Any, **options: Any) -> tf.Tensor:
         """Return the contribution of the table."""
@@ -55,18 +59,16 @@ def take_first(table: Any, rows: tf.Tensor) -> Any:
 class Way:
     """A way to feed examples to the steps."""
 
-    def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables):
+    def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables, batches: Batches):
         job: Any = SimpleNamespace(
-            batches=batches_of(bench),
+            batches=batches,
             steps_per_call=STEPS_PER_CALL,
             stop=threading.Event(),
             boundary_after=None,
             may_save=lambda _before, _after: False,
             decides_at_epochs=False,
         )
-        self._driver = SyncDriver(
-            job, bench.step(kind, steps_per_block=tables.steps_per_block), tables, devices=CPU
-        )
+        self._driver = SyncDriver(job, bench.step(kind, batches=batches), tables, devices=CPU)
         self._next = 0
 
     def train(self, steps: int) -> float:
@@ -78,11 +80,6 @@ class Way:
         return steps * BATCH_SIZE / (time.perf_counter() - began)
 
 
-def batches_of(bench: Bench) -> Batches:
-    """Return the division of the examples into batches."""
-    return Batches(size=BATCH_SIZE, num_examples=bench.split.num_examples)
-
-
 def fixed_batch(bench: Bench) -> Any:
     """Return a batch of the first examples."""
     return tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
@@ -90,15 +87,19 @@ def fixed_batch(bench: Bench) -> Any:
 
 def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:
     """Return the ways to compare."""
-    stream = Stream(
-        split=bench.split, batches=batches_of(bench), steps_per_block=steps_per_block, seed=0
-    )
+    sizes = {"size": BATCH_SIZE, "num_examples": bench.split.num_examples}
+    whole, blocks = Batches(**sizes), Batches(**sizes, steps_per_block=steps_per_block)
+    stream = Stream(split=bench.split, batches=blocks)
     decoder = Decoder(workload=bench.workload, compression="GZIP")
     return {
-        "fixed_batch": Way(bench, FixedBatchStep, WholeTable(fixed_batch(bench))),
-        "memory": Way(bench, TrainStep, WholeTable(bench.table)),
-        "decode": Way(bench, TrainStep, BlockTables(stream, decoder)),
-        "stream": Way(bench, TrainStep, BlockTables(stream, keep_rows(bench.split, decoder))),
+        "fixed_batch": Way(
+            bench, FixedBatchStep, WholeTable(fixed_batch(bench)), FixedBatches(**sizes)
+        ),
+        "memory": Way(bench, TrainStep, WholeTable(bench.table), whole),
+        "decode": Way(bench, TrainStep, BlockTables(stream, decoder), blocks),
+        "stream": Way(
+            bench, TrainStep, BlockTables(stream, keep_rows(bench.split, decoder)), blocks
+        ),
     }
 
 

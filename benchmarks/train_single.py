@@ -42,7 +42,7 @@ from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
 from trainer.training.optimizers.rules import UpdateRules  # noqa: E402
 from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.step import StepPlan, TrainStep  # noqa: E402
+from trainer.training.step import TrainStep  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
 
 WAYS = ("ours", "fit", "per_example_fit", "tuned_fit")
@@ -78,24 +78,24 @@ class Bench:
         self.workload = find_facts(load_workload(name), self.split, compression="GZIP")
         self.table = read_table(self.split, self.workload, compression="GZIP")
 
-    def step(self, kind: type[TrainStep] = TrainStep, *, steps_per_block: int = 0) -> TrainStep:
+    def step(
+        self, kind: type[TrainStep] = TrainStep, *, batches: Batches | None = None
+    ) -> TrainStep:
         """Return the step of a job with the model's own recipe."""
         model = FlatModel(build_model(self.workload, self.config))
         recipe = self.config.recipe()
         parameters = Parameters(
             model.read_weights(),
             devices=["/device:CPU:0"],
-            rules=UpdateRules(optimizer=make_optimizer(recipe)),
+            rules=UpdateRules(
+                optimizer=make_optimizer(recipe),
+                schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
+            ),
             state=model.read_state(),
         )
-        plan = StepPlan(
-            batches=Batches(size=BATCH_SIZE, num_examples=self.split.num_examples),
-            seed=0,
-            schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
-            steps_per_block=steps_per_block,
-        )
+        batches = batches or Batches(size=BATCH_SIZE, num_examples=self.split.num_examples)
         objective = Objective(self.workload, model, batch_size=BATCH_SIZE)
-        return kind(self.workload, model, objective, parameters, plan)
+        return kind(self.workload, model, objective, parameters, batches)
 
     def ours(self, num_parts: int) -> Way:
         """Return training by the trainer's step, many steps in one call."""

@@ -91,9 +91,4 @@ def check_fields(instance: Any, allowed: Iterable[str]) -> None:
     unknown = sorted(set(instance) - {*allowed, "key"})
     if unknown:
         shown = ", ".join(repr(name) for name in allowed)
-        if "inputs" in unknown:
-            raise ValueError(
-                f"the field 'inputs' is from an old format; send {{\"{next(iter(allowed))}\": …}}: "
-                f"allowed are {shown} and 'key'"
-            )
         raise ValueError(f"unknown field {unknown[0]!r}; allowed are {shown} and 'key'")

@@ -1,6 +1,5 @@
 """Search for the record that a workload cannot parse, after reading has failed."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,12 +23,12 @@ def find_bad_record(
         for number, batch in enumerate(records.take(shard.num_examples).batch(_BATCH_SIZE)):
             if _decode_error(decode, batch) is None:
                 continue
-            index = _first_bad(decode, batch)
-            if error := _decode_error(decode, batch[index : index + 1]):
-                return InputError(
-                    f"{shard.path}, record {number * _BATCH_SIZE + index} (the first is 0): "
-                    f"{_describe(batch[index].numpy(), error)}; prepare the examples again"
-                )
+            for index, record in enumerate(batch):
+                if error := _decode_error(decode, record[tf.newaxis]):
+                    return InputError(
+                        f"{shard.path}, record {number * _BATCH_SIZE + index} (the first is 0): "
+                        f"{_describe(record.numpy(), error)}; prepare the examples again"
+                    )
     return None
 
 
@@ -42,15 +41,6 @@ def find_text(shards: Iterable[ShardFile], compression: str, error: TextError) -
             if error.value in feature.bytes_list.value:
                 return InputError(f"{shard.path}, record {number} (the first is 0): {error}")
     return error
-
-
-def _first_bad(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> int:
-    """Return the place of the first record that `decode` rejects, if it rejects these records."""
-    return bisect_left(
-        range(len(records) - 1),
-        True,
-        key=lambda index: _decode_error(decode, records[: index + 1]) is not None,
-    )
 
 
 def _decode_error(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> Exception | None:

@@ -24,6 +24,9 @@ class Batches:
 
     size: int
     num_examples: int
+    seed: int = 0
+    steps_per_block: int = 0
+    """Steps whose examples are in one table, if the examples are streamed; else 0."""
 
     @property
     def per_epoch(self) -> int:
@@ -48,57 +51,44 @@ class Batches:
         """Return True if a step's batch is the last one of its epoch."""
         return step % self.per_epoch == self.per_epoch - 1
 
+    def rows(self, index: tf.Tensor) -> tf.Tensor:
+        """Return the rows [width] of training batch `index`, or [n, width] of n batches.
 
-def batch_rows(
-    batches: Batches, index: tf.Tensor, *, seed: int, steps_per_block: int = 0
-) -> tf.Tensor:
-    """Return the rows [width] of training batch `index`, or [n, width] of n batches.
+        They are rows of the whole split's table or, of streamed examples, of the table of the
+        batch's block. Each epoch, or its share of a block, is a separate permutation. A row repeats
+        at the end of a smaller batch.
+        """
+        index = tf.cast(index, tf.int64)[..., tf.newaxis]
+        epochs, starts = index // self.per_epoch, self.start(index)
+        firsts, lasts = epochs * self.num_examples, (epochs + 1) * self.num_examples - 1
+        numbers = origins = tf.zeros_like(index)
+        if self.steps_per_block:
+            blocks = index // self.steps_per_block
+            numbers, origins = 1 + blocks, self.start(blocks * self.steps_per_block)
+            ends = self.start((blocks + 1) * self.steps_per_block)
+            firsts, lasts = tf.maximum(firsts, origins), tf.minimum(lasts, ends - 1)
+        positions = tf.minimum(starts + tf.range(self.width, dtype=tf.int64), lasts)
+        seed = tf.cast(self.seed, tf.int64)
+        rows = _shuffle(positions - firsts, seed, epochs, numbers, last=lasts - firsts)
+        return rows + firsts - origins if self.steps_per_block else rows
 
-    They are rows of the whole split's table or, with `steps_per_block`, of the table of the batch's
-    block. Each epoch, or its share of a block, is a separate permutation. A row repeats at the end
-    of a smaller batch.
-    """
-    index = tf.cast(index, tf.int64)[..., tf.newaxis]
-    epochs, starts = index // batches.per_epoch, batches.start(index)
-    firsts, lasts = epochs * batches.num_examples, (epochs + 1) * batches.num_examples - 1
-    numbers = origins = tf.zeros_like(index)
-    if steps_per_block:
-        blocks = index // steps_per_block
-        numbers, origins = 1 + blocks, batches.start(blocks * steps_per_block)
-        ends = batches.start((blocks + 1) * steps_per_block)
-        firsts, lasts = tf.maximum(firsts, origins), tf.minimum(lasts, ends - 1)
-    positions = tf.minimum(starts + tf.range(batches.width, dtype=tf.int64), lasts)
-    rows = _shuffle(
-        positions - firsts, tf.cast(seed, tf.int64), epochs, numbers, last=lasts - firsts
-    )
-    return rows + firsts - origins if steps_per_block else rows
+    def noise(self, index: tf.Tensor, rows: tf.Tensor, *, num_noise: int) -> tf.Tensor:
+        """Return random numbers in [0, 1) that augment the rows of a batch: [batch, num_noise].
 
-
-def batch_noise(
-    batches: Batches,
-    index: tf.Tensor,
-    rows: tf.Tensor,
-    *,
-    num_noise: int,
-    seed: int,
-    is_streamed: bool = False,
-) -> tf.Tensor:
-    """Return random numbers in [0, 1) that augment the rows of batch `index`: [batch, num_noise].
-
-    In an epoch each number is spread evenly over the examples. In every second epoch an example
-    has the numbers of the epoch before, moved by a half: an image that was mirrored is not now
-    (Jordan, 2024, section 3.6, "alternating flip"). Streamed rows have no fixed numbers, and theirs
-    are independent.
-    """
-    index, seed = tf.cast(index, tf.int64), tf.cast(seed, tf.int64)
-    noise = tf.random.stateless_uniform([tf.size(rows), num_noise], tf.stack([seed, index]))
-    if is_streamed:
-        return noise
-    epoch, num_examples = index // batches.per_epoch, batches.num_examples
-    columns = tf.range(1, 1 + num_noise, dtype=tf.int64)
-    strata = _shuffle(rows[:, tf.newaxis], seed, epoch // 2, columns, last=num_examples - 1)
-    numbers = (tf.cast(strata, tf.float32) + noise) / num_examples
-    return (numbers + tf.cast(epoch % 2, tf.float32) / 2) % 1
+        In an epoch each number is spread evenly over the examples. In every second epoch an example
+        has the numbers of the epoch before, moved by a half: an image that was mirrored is not now
+        (Jordan, 2024, section 3.6, "alternating flip"). Streamed rows have no fixed numbers, and
+        theirs are independent.
+        """
+        index, seed = tf.cast(index, tf.int64), tf.cast(self.seed, tf.int64)
+        noise = tf.random.stateless_uniform([tf.size(rows), num_noise], tf.stack([seed, index]))
+        if self.steps_per_block:
+            return noise
+        epoch, num_examples = index // self.per_epoch, self.num_examples
+        columns = tf.range(1, 1 + num_noise, dtype=tf.int64)
+        strata = _shuffle(rows[:, tf.newaxis], seed, epoch // 2, columns, last=num_examples - 1)
+        numbers = (tf.cast(strata, tf.float32) + noise) / num_examples
+        return (numbers + tf.cast(epoch % 2, tf.float32) / 2) % 1
 
 
 def _shuffle(numbers: tf.Tensor, *seeds: Any, last: Any) -> tf.Tensor:

@@ -52,7 +52,7 @@ class DecodedRows:
         sizes = [shard.num_examples for shard in split.shards]
         starts = itertools.accumulate(sizes, initial=0)
         self._starts = dict(zip(split.paths, starts, strict=False))
-        self._kept: dict[str, list[tuple[int, int]]] = {path: [] for path in split.paths}
+        self._is_kept = np.zeros(split.num_examples, bool)
         self._columns, offset = [], 0
         for spec in tf.nest.flatten(decoder.specs):
             shape, dtype = tuple(spec.shape[1:]), np.dtype(spec.dtype.as_numpy_dtype)
@@ -72,8 +72,11 @@ class DecodedRows:
         return rows
 
     def _has(self, piece: RecordRange) -> bool:
-        last = piece.skip + piece.take
-        return any(a <= piece.skip and last <= b for a, b in self._kept[piece.shard.path])
+        return bool(self._is_kept[self._rows(piece)].all())
+
+    def _rows(self, piece: RecordRange) -> slice:
+        first = self._starts[piece.shard.path] + piece.skip
+        return slice(first, first + piece.take)
 
     def _load(self, slices: Sequence[RecordRange], num_rows: int) -> Any:
         arrays = [np.empty((num_rows, *column.shape), column.dtype) for column in self._columns]
@@ -85,8 +88,7 @@ class DecodedRows:
     def _keep(self, slices: Sequence[RecordRange], rows: Any) -> None:
         self._transfer(slices, [part.numpy() for part in tf.nest.flatten(rows)], self._file.write)
         for piece in slices:
-            kept = self._kept[piece.shard.path]
-            kept[:] = _merged([*kept, (piece.skip, piece.skip + piece.take)])
+            self._is_kept[self._rows(piece)] = True
 
     def _transfer(
         self,
@@ -98,7 +100,7 @@ class DecodedRows:
         at = 0
         for piece in slices:
             for column, array in zip(self._columns, arrays, strict=True):
-                self._file.seek(column.place(self._starts[piece.shard.path] + piece.skip))
+                self._file.seek(column.place(self._rows(piece).start))
                 view = array[at : at + piece.take].reshape(-1).view(np.uint8).data
                 while view:
                     view = view[move(view) :]
@@ -125,14 +127,3 @@ def keep_rows(split: SplitFiles, decoder: Decoder) -> Decoder | DecodedRows:
         return decoder
     logger.info("keeping %.2f GB of decoded examples for later epochs in %s", needed / _GB, folder)
     return DecodedRows(split, decoder, tempfile.TemporaryFile(dir=folder, buffering=0))
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans without overlaps, in order."""
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(spans):
-        if merged and first <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(last, merged[-1][1])
-        else:
-            merged.append((first, last))
-    return merged

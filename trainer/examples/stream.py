@@ -2,7 +2,7 @@
 
 In each epoch the stream is the examples of all shards, with the shards in a new order. It is
 divided into blocks of whole batches, and each batch is drawn from its block
-(`trainer.examples.batches.batch_rows`). So batch n is a pure function of (seed, n), and a resumed
+(`trainer.examples.batches`). So batch n is a pure function of (seed, n), and a resumed
 job reads only the block that its batch is in.
 """
 
@@ -10,7 +10,7 @@ import hashlib
 import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainer.config.train_config import TrainConfig
@@ -33,7 +33,6 @@ class WholeTable:
     """All examples in memory."""
 
     table: Any
-    steps_per_block = 0
 
     def at(self, step: int, *, stop: int) -> Any:
         """Return the table."""
@@ -46,13 +45,12 @@ class Stream:
 
     split: SplitFiles
     batches: Batches
-    steps_per_block: int
-    seed: int
 
     def slices(self, block: int) -> list[RecordRange]:
         """Return the slices of files that hold a block's examples, in order."""
         first, last = (
-            self.batches.start(number * self.steps_per_block) for number in (block, block + 1)
+            self.batches.start(number * self.batches.steps_per_block)
+            for number in (block, block + 1)
         )
         size, slices = self.split.num_examples, []
         for epoch in range(first // size, -(-last // size)):
@@ -68,7 +66,7 @@ class Stream:
         """Return the shards in an epoch's order, by hashes: the same with any library version."""
 
         def rank(number: int) -> bytes:
-            return hashlib.sha256(f"{self.seed} {epoch} {number}".encode()).digest()
+            return hashlib.sha256(f"{self.batches.seed} {epoch} {number}".encode()).digest()
 
         shards = self.split.shards
         return [shards[number] for number in sorted(range(len(shards)), key=rank)]
@@ -79,7 +77,7 @@ class BlockTables:
 
     def __init__(self, stream: Stream, reader: Decoder | DecodedRows):
         self._stream, self._reader = stream, reader
-        self.steps_per_block = stream.steps_per_block
+        self._steps_per_block = stream.batches.steps_per_block
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-block")
         self._block, self._table = -1, None
         self._next: Future[Any] | None = None
@@ -89,11 +87,11 @@ class BlockTables:
 
         Steps must be in ascending order. InputError names an unreadable record and its file.
         """
-        block = step // self.steps_per_block
+        block = step // self._steps_per_block
         if block != self._block:
             self._table = self._wait(self._next or self._read(block), block)
             self._block = block
-            has_next = (block + 1) * self.steps_per_block < stop
+            has_next = (block + 1) * self._steps_per_block < stop
             self._next = self._read(block + 1) if has_next else None
         return self._table
 
@@ -127,10 +125,10 @@ def plan_stream(
         return None
     batch_bytes = measure_example(split, decoder) * config.batch_size
     fitting = int(config.cache_gb * _GB / _BLOCKS_IN_MEMORY / batch_bytes)
-    batches = Batches(size=config.batch_size, num_examples=split.num_examples)
-    steps = max(1, min(fitting, batches.per_epoch, most_steps or fitting))
+    whole = Batches(size=config.batch_size, num_examples=split.num_examples, seed=config.seed)
+    steps = max(1, min(fitting, whole.per_epoch, most_steps or fitting))
     logger.info("reading the training examples in blocks of %d steps", steps)
-    return Stream(split=split, batches=batches, steps_per_block=steps, seed=config.seed)
+    return Stream(split=split, batches=replace(whole, steps_per_block=steps))
 
 
 def is_streamed(config: TrainConfig, split: SplitFiles, decoder: Decoder) -> bool:

@@ -303,9 +303,7 @@ def load_predictor(model_dir: str, *, trust: Trust = STRANGER, beside: str = "")
             DIGESTS_FILE,
         )
     try:
-        check_trusted_graph(model_dir, trust)
-        loaded = tf.saved_model.load(model_dir)
-        return Predictor(loaded, workload, description.get("decision"))
+        return Predictor(load_model(model_dir, trust), workload, description.get("decision"))
     except LOAD_ERRORS as error:
         raise unloadable(model_dir, error) from error
 
@@ -318,8 +316,8 @@ def unloadable(path: str, error: Exception) -> TrainerError:
     )
 
 
-def check_trusted_graph(model_dir: str, trust: Trust) -> None:
-    """Check the graph of a model whose author is not trusted, before it is loaded.
+def load_model(model_dir: str, trust: Trust) -> Any:
+    """Return a SavedModel, whose graph is checked before if its author is not trusted.
 
     Raises:
         TrainerError: it reaches outside the model.
@@ -328,6 +326,7 @@ def check_trusted_graph(model_dir: str, trust: Trust) -> None:
     if not trust.graph:
         with tf.io.gfile.GFile(f"{model_dir.rstrip('/')}/{GRAPH_FILE}", "rb") as file:
             check_graph(file.read(), model_dir=model_dir)
+    return tf.saved_model.load(model_dir)
 
 
 def is_foreign(model_dir: str) -> bool:

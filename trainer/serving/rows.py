@@ -45,7 +45,7 @@ def predict_rows(signature: Any, instances: list[Any]) -> list[Any]:
     predictions: list[Any] = [None] * len(instances)
     for indices in groups.values():
         columns = {name: np.stack([rows[index][name] for index in indices]) for name in specs}
-        outputs = call_with_tensors(signature, columns)
+        outputs = _call(signature, columns)
         check_finite(outputs, indices)
         for index, prediction in zip(indices, _as_predictions(outputs, len(indices)), strict=True):
             predictions[index] = prediction
@@ -115,22 +115,16 @@ def shown(specs: Specs) -> str:
     )
 
 
-def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _call(function: Any, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the outputs of a signature by name; InstanceError if it does not take the inputs."""
-    specs = function.structured_input_signature[1]
-    if set(columns) != set(specs):
-        raise InstanceError(f"the inputs are {', '.join(columns)}; send {', '.join(sorted(specs))}")
-    for name, spec in specs.items():
-        column = columns[name]
-        dtype = tf.as_dtype(column.dtype)
-        if dtype != spec.dtype or not spec.shape.is_compatible_with(column.shape):
-            raise InstanceError(
-                f"the input {name!r} is {dtype.name} {list(column.shape)}, expected"
-                f" {spec.dtype.name} {spec.shape.as_list() if spec.shape.rank is not None else '?'}"
-            )
     try:
         outputs = function(**{name: tf.constant(column) for name, column in columns.items()})
-    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+    except (
+        tf.errors.InvalidArgumentError,
+        tf.errors.UnimplementedError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InstanceError(f"the model rejects the instances: {_reason(error)}") from error
     return {name: output.numpy() for name, output in outputs.items()}
 
@@ -154,7 +148,7 @@ def find_not_finite(outputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, st
                 yield int(row), f"its prediction is not finite: {name!r} is {value}"
 
 
-def _reason(error: tf.errors.OpError) -> str:
+def _reason(error: Exception) -> str:
     """Return an error's last line without node names; the first lines are a traceback."""
-    lines = [line.strip() for line in error.message.splitlines()]
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
     return next((line for line in reversed(lines) if line and not line.startswith("[[")), "")

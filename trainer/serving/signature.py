@@ -15,8 +15,8 @@ from trainer.serving.export import (
     LOAD_ERRORS,
     SIGNATURE,
     Predictor,
-    check_trusted_graph,
     is_foreign,
+    load_model,
     load_predictor,
     unloadable,
 )
@@ -84,8 +84,7 @@ class SignaturePredictor:
     def __init__(self, model_dir: str, *, trust: Trust = STRANGER):
         self._signature = read_signature(model_dir)
         try:
-            check_trusted_graph(model_dir, trust)
-            self._loaded = tf.saved_model.load(model_dir)  # keeps the variables alive
+            self._loaded = load_model(model_dir, trust)  # keeps the variables alive
         except LOAD_ERRORS as error:
             raise unloadable(model_dir, error) from error
         self._predict = self._loaded.signatures[SIGNATURE]

@@ -33,8 +33,6 @@ class CachedTable:
     `locate` runs on the chief; `load` is traced in the call, and runs on the worker.
     """
 
-    steps_per_block = 0
-
     def __init__(self, coordinator: Coordinator, dataset: tf.data.Dataset):
         # Workers start to read at once, while the chief traces the step.
         options = tf.data.Options()
@@ -56,11 +54,11 @@ class StreamedBlocks:
 
     def __init__(self, stream: Stream, decoder: Decoder):
         self._stream, self._decoder = stream, decoder
-        self.steps_per_block = stream.steps_per_block
 
     def locate(self, step: int) -> Any:
         """Return the (paths, skips, takes) of the block with this step."""
-        return as_tensors(self._stream.slices(step // self.steps_per_block))
+        block = step // self._stream.batches.steps_per_block
+        return as_tensors(self._stream.slices(block))
 
     def load(self, location: Any) -> Any:
         """Return the block."""
@@ -139,10 +137,10 @@ class AsyncDriver:
 
     def _set_requested_rate(self) -> None:
         """Set the learning rate that a callback wants; calls in flight use it, too."""
-        parameters = self._parameters
-        if parameters.rules.rate is not None and parameters.requested_rate:
-            parameters.rules.rate.assign(parameters.requested_rate)
-            parameters.requested_rate = 0.0
+        rate = self._parameters.rules.schedule.variable
+        if rate is not None and self._parameters.requested_rate:
+            rate.assign(self._parameters.requested_rate)
+            self._parameters.requested_rate = 0.0
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Return the unfinished steps, given the value of each counter.
@@ -160,7 +158,7 @@ class AsyncDriver:
         for first, count in unfinished:
             self._next_step = max(self._next_step, first)
             last = stop if count < 0 else first + count
-            steps_per_block = self._tables.steps_per_block
+            steps_per_block = self._job.batches.steps_per_block
             yield from split_into_calls(
                 first,
                 last,

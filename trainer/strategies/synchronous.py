@@ -50,7 +50,7 @@ class SyncDriver:
             start,
             stop,
             steps_per_call=self._job.steps_per_call,
-            steps_per_block=self._tables.steps_per_block,
+            steps_per_block=self._job.batches.steps_per_block,
             boundary_after=self._job.boundary_after,
         ):
             if self._job.decides_at_epochs and self._has_finished():
@@ -89,7 +89,7 @@ class SyncDriver:
     ) -> tf.Tensor:
         if self._group:
             votes = self._group.all_reduce(votes)
-        if (rate := self._parameters.rules.rate) is not None:
+        if (rate := self._parameters.rules.schedule.variable) is not None:
             rate.assign(tf.where(votes[1] > 0, votes[1], rate))
         # After the votes: all replicas exchange in the same order.
         with tf.control_dependencies([votes]):

@@ -12,15 +12,11 @@ from trainer.training.job import Job
 from trainer.training.model.embeddings import find_large
 from trainer.training.model.flat_model import FlatModel, build_model
 from trainer.training.model.objective import Objective
-from trainer.training.optimizers.compiled import (
-    CompiledOptimizer,
-    check_settings_of_compiled,
-    read_optimizer,
-)
+from trainer.training.optimizers.compiled import check_settings_of_compiled, read_optimizer
 from trainer.training.optimizers.fused import make_linear_optimizer, make_optimizer
 from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules
 from trainer.training.parameters import Parameters
-from trainer.training.step import StepPlan, TrainStep
+from trainer.training.step import TrainStep
 
 # On a parameter server five steps take 14 messages, in a loop of single steps 30.
 _UNROLLED_STEPS = 5
@@ -48,39 +44,39 @@ def assemble(
     )
     objective.check_parts(num_parts=num_parts * config.micro_batches)
     with tf.device(devices[0]):
-        compiled = read_optimizer(model) if keras_model.optimizer else None
-    needs_layers = compiled is not None and compiled.rules.optimizer.needs_layers
-    is_by_rows = not (is_jit or needs_layers)
+        rules = _compiled_rules(job, model) if keras_model.optimizer else None
+    rules = rules or _recipe_rules(job, model)
+    is_by_rows = not (is_jit or rules.optimizer.needs_layers)
     embeddings = find_large(keras_model, partial(zero_inputs, job.workload)) if is_by_rows else ()
     model = FlatModel(keras_model, embeddings, is_compiled=is_jit)
     parameters = Parameters(
         model.read_weights(),
         devices=devices,
-        rules=_compiled_rules(job, model, compiled) if compiled else _recipe_rules(job, model),
+        rules=rules,
         embeddings=model.places(),
         state=model.read_state(),
         num_counters=num_counters,
         message_dtype=config.message_dtype,
     )
-    plan = StepPlan(
-        batches=job.batches,
-        seed=config.seed,
-        schedule=compiled.rate if compiled else job.schedule,
-        clip_norm=0.0 if compiled else recipe.clip_norm,
-        clip=compiled.clip if compiled else None,
+    return TrainStep(
+        job.workload,
+        model,
+        objective,
+        parameters,
+        job.batches,
         num_micro_batches=config.micro_batches,
-        is_compiled=is_jit,
-        steps_per_block=job.stream.steps_per_block if job.stream else 0,
         # The rows of large embeddings are read within the computation, which must be pure.
-        num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
+        num_unrolled=_UNROLLED_STEPS if num_counters and not embeddings else 1,
+        is_compiled=is_jit,
     )
-    return TrainStep(job.workload, model, objective, parameters, plan)
 
 
 def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
     recipe = job.config.recipe()
     return UpdateRules(
         optimizer=make_optimizer(recipe),
+        schedule=job.schedule,
+        clip_norm=recipe.clip_norm,
         weight_decay=recipe.decay_for(job.train.num_examples),
         decay_mask=model.decay_mask(),
         average=Average(decay=recipe.average_decay) if recipe.average_decay else None,
@@ -94,9 +90,7 @@ def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
     )
 
 
-def _compiled_rules(job: Job, model: FlatModel, compiled: CompiledOptimizer) -> UpdateRules:
+def _compiled_rules(job: Job, model: FlatModel) -> UpdateRules:
+    rules, decay = read_optimizer(model), job.config.average_decay
     check_settings_of_compiled(job.config, model.keras.optimizer)
-    decay = job.config.average_decay
-    if compiled.rules.average or not decay:
-        return compiled.rules
-    return replace(compiled.rules, average=Average(decay=decay))
+    return rules if rules.average or not decay else replace(rules, average=Average(decay=decay))

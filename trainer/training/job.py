@@ -65,7 +65,10 @@ class Job:
     @property
     def batches(self) -> Batches:
         """The division of the training examples into batches."""
-        return Batches(size=self.config.batch_size, num_examples=self.train.num_examples)
+        if self.stream:
+            return self.stream.batches
+        size, seed = self.config.batch_size, self.config.seed
+        return Batches(size=size, num_examples=self.train.num_examples, seed=seed)
 
     @property
     def total_steps(self) -> int:

@@ -128,7 +128,7 @@ class Parameters:
         Also `steps_done`, the value of each counter at that same global step.
         """
         counts = tf.identity(self._counts.read_value())
-        late = iter(self._read_late())
+        late, rate = iter(self._read_late()), self.rules.schedule.variable
         values = [next(late) if piece.late else piece.read() for piece in self.pieces]
         return {
             "global_step": counts[0],
@@ -142,7 +142,7 @@ class Parameters:
             ),
             **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
             **{name: tf.identity(variables[0]) for name, variables in self._other_slots().items()},
-            **({} if self.rules.rate is None else {"learning_rate": tf.identity(self.rules.rate)}),
+            **({} if rate is None else {"learning_rate": tf.identity(rate)}),
         }
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
@@ -162,8 +162,8 @@ class Parameters:
         for name, variables in self._other_slots().items():
             for variable in variables:
                 variable.assign(snapshot[name])
-        if self.rules.rate is not None:
-            self.rules.rate.assign(snapshot["learning_rate"])
+        if self.rules.schedule.variable is not None:
+            self.rules.schedule.variable.assign(snapshot["learning_rate"])
 
     def settle(self) -> None:
         """Bring the rows of all large embeddings up to date, which a snapshot does not do."""

@@ -4,7 +4,6 @@ A step does what Keras' `train_step` does: take a batch, compute the gradient of
 apply the gradient, add up the metrics. Read from top to bottom, this file does it in that order:
 
     run           loop over the steps of one call of the graph
-    rows          draw the examples of a batch
     contribute    compute the gradient, state change and metrics of a batch, or a part of it
     apply         count the step, clip the gradient and update the parameters
 
@@ -23,45 +22,21 @@ Three things differ from Keras.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from trainer.examples.batches import Batches, batch_noise, batch_rows
+from trainer.examples.batches import Batches
 from trainer.examples.tables import gather_rows
 from trainer.runtime.tracing import traced
 from trainer.training.model.embeddings import Contribution, Lookups, add, scale
 from trainer.training.model.flat_model import FlatModel, join_flat
 from trainer.training.model.objective import Objective
 from trainer.training.optimizers.base import OptimizerStep
-from trainer.training.optimizers.schedule import KerasRate, Schedule
 from trainer.training.parameters import Parameters
 from trainer.training.pieces import Piece
 from trainer.workloads.base import Workload
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepPlan:
-    """The constants of the train step."""
-
-    batches: Batches
-    """The examples of each step, over all replicas."""
-    seed: int
-    schedule: Schedule | KerasRate
-    clip_norm: float = 0.0
-    """The largest norm of a gradient; 0 for any."""
-    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None = None
-    """Clip the gradients of all variables as a compiled optimizer does."""
-    num_micro_batches: int = 1
-    """Pieces that a device computes one after the other, to save memory."""
-    is_compiled: bool = False
-    """Compile with XLA."""
-    steps_per_block: int = 0
-    """Steps whose examples are in one table, if the examples are streamed; else 0."""
-    num_unrolled: int = 1
-    """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
 
 
 class BatchPart(NamedTuple):
@@ -77,7 +52,12 @@ class BatchPart(NamedTuple):
 
 
 class TrainStep:
-    """The train step of a model, on numbered batches of a table of examples."""
+    """The train step of a model, on numbered batches of a table of examples.
+
+    `batches` are those of each step, over all replicas. A device computes its part of one in
+    `num_micro_batches` pieces one after the other, to save memory. An iteration of the graph's loop
+    has `num_unrolled` steps: between devices it costs messages. `is_compiled`: compile with XLA.
+    """
 
     def __init__(
         self,
@@ -85,14 +65,19 @@ class TrainStep:
         model: FlatModel,
         objective: Objective,
         parameters: Parameters,
-        plan: StepPlan,
+        batches: Batches,
+        *,
+        num_micro_batches: int = 1,
+        num_unrolled: int = 1,
+        is_compiled: bool = False,
     ):
         self._workload, self._model, self.objective = workload, model, objective
-        self.parameters, self._plan, self.schedule = parameters, plan, plan.schedule
+        self.parameters, self.batches = parameters, batches
+        self._num_micro_batches, self._num_unrolled = num_micro_batches, num_unrolled
         self._load, self._compute = self._load_batch, self._differentiate
-        if plan.num_unrolled > 1:  # traced once for all steps in the graph
+        if num_unrolled > 1:  # traced once for all steps in the graph
             self._load, self._compute = traced(self._load), traced(self._compute)
-        if plan.is_compiled:
+        if is_compiled:
             # Only what is pure: XLA supports neither strings nor variables of other devices.
             self._compute = traced(self._differentiate, jit_compile=True)
 
@@ -112,7 +97,7 @@ class TrainStep:
         Returns the sums of the objective, of which the first is the loss, and then the number of
         steps before the first whose loss is not finite.
         """
-        rows = self.rows(start + tf.range(count))
+        rows = self.batches.rows(start + tf.range(count))
 
         def run_step(
             offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, totals: tf.Tensor
@@ -129,7 +114,7 @@ class TrainStep:
 
         totals = tf.zeros([self.objective.num_sums])
         state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
-        for steps in dict.fromkeys([self._plan.num_unrolled, 1]):
+        for steps in dict.fromkeys([self._num_unrolled, 1]):
             state = tf.while_loop(
                 lambda offset, *_, steps=steps: offset + steps <= count,
                 partial(run_several, steps),
@@ -138,23 +123,6 @@ class TrainStep:
         _, _, num_good, totals = state
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
-    def rows(self, indices: tf.Tensor) -> tf.Tensor:
-        """Return the rows of batches: [width] of one, [n, width] of n of them."""
-        plan = self._plan
-        return batch_rows(
-            plan.batches, indices, seed=plan.seed, steps_per_block=plan.steps_per_block
-        )
-
-    def noise(self, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Return the numbers that augment the rows of a batch: [number of rows, num_noise]."""
-        plan = self._plan
-        return batch_noise(
-            *(plan.batches, index, rows),
-            num_noise=self._workload.num_noise,
-            seed=plan.seed,
-            is_streamed=plan.steps_per_block > 0,
-        )
-
     def contribute(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int = 0, num_parts: int = 1
     ) -> Contribution:
@@ -162,12 +130,22 @@ class TrainStep:
 
         The sum over all parts is the whole batch's.
         """
-        batches = self._plan.batches
+        batches, num_pieces = self.batches, self._num_micro_batches
+        pieces = range(part * num_pieces, (part + 1) * num_pieces)
 
         def sized(size: int) -> Contribution:
-            return self._contribute_sized(
-                *(table, index, rows, size), part=part, num_parts=num_parts
-            )
+            done: list[Contribution] = []
+            for piece in pieces:
+                # One after the other, or they would not save memory.
+                with tf.control_dependencies([contribution.gradient for contribution in done]):
+                    done.append(
+                        self._contribute_part(
+                            *(table, index, rows[:size]),
+                            part=piece,
+                            num_parts=num_parts * num_pieces,
+                        )
+                    )
+            return add(done)
 
         if batches.last_size == batches.width:
             return sized(batches.width)
@@ -176,34 +154,17 @@ class TrainStep:
             batches.is_last(index), partial(sized, batches.last_size), partial(sized, batches.width)
         )
 
-    def _contribute_sized(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, size: int, *, part: int, num_parts: int
-    ) -> Contribution:
-        num_micro_batches = self._plan.num_micro_batches
-        contributions: list[Contribution] = []
-        for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
-            # One after the other, or they would not save memory.
-            with tf.control_dependencies([contribution.gradient for contribution in contributions]):
-                contributions.append(
-                    self._contribute_part(
-                        *(table, index, rows[:size]),
-                        part=number,
-                        size=size,
-                        num_parts=num_parts * num_micro_batches,
-                    )
-                )
-        return add(contributions)
-
     def _contribute_part(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, size: int, num_parts: int
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
     ) -> Contribution:
+        size = rows.shape[0]
         first, last = size * part // num_parts, size * (part + 1) // num_parts
         share, is_empty = (last - first) / size, first == last
         if is_empty:  # it computes an example that does not count
             last = first + 1
         part_of_batch = BatchPart(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
-        seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
+        seed = tf.stack([self.batches.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = self.parameters.pull(), self.parameters.pull_state()
         contribution = self._compute(weights, state, part_of_batch, seed)
         return scale(contribution, 0.0) if is_empty else contribution
@@ -215,8 +176,8 @@ class TrainStep:
         example_weights = self._workload.example_weights(features, labels)
         if self._workload.num_noise:
             # Drawn for the whole batch: an example's noise does not depend on the parts.
-            noise = self.noise(index, rows)[first:last]
-            features = self._workload.augment(features, noise)
+            noise = self.batches.noise(index, rows, num_noise=self._workload.num_noise)
+            features = self._workload.augment(features, noise[first:last])
         return self._workload.preprocess(features), labels, example_weights
 
     def _differentiate(
@@ -242,12 +203,7 @@ class TrainStep:
         state_change, sums = tf.split(contribution.state_and_sums, sizes)
         gradient, rows = self._clip(contribution.gradient, contribution.rows)
         apply_gradient(
-            self.parameters,
-            gradient,
-            self.schedule,
-            rows=rows,
-            state_change=state_change,
-            counter=counter,
+            self.parameters, gradient, rows=rows, state_change=state_change, counter=counter
         )
         return sums
 
@@ -255,17 +211,16 @@ class TrainStep:
         self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices]
     ) -> tuple[tf.Tensor, list[tf.IndexedSlices]]:
         """Return the gradients clipped: rows that are not among them are zero."""
-        values = [part.values for part in rows]
-        if self._plan.clip_norm:
-            norm = self._plan.clip_norm
+        values, rules = [part.values for part in rows], self.parameters.rules
+        if norm := rules.clip_norm:
             if rows:
                 values, _ = tf.clip_by_global_norm([gradient, *values], norm)
                 gradient, *values = values
             else:
                 gradient = tf.clip_by_norm(gradient, norm)
-        if self._plan.clip:
+        if rules.clip:
             small = self._model.split_small(gradient)
-            clipped = self._plan.clip([*small, *values])
+            clipped = rules.clip([*small, *values])
             gradient = join_flat(clipped[: len(small)])
             values = clipped[len(small) :]
         indices = [part.indices for part in rows]
@@ -275,7 +230,6 @@ class TrainStep:
 def apply_gradient(
     parameters: Parameters,
     gradient: tf.Tensor,
-    schedule: Schedule | KerasRate,
     *,
     rows: Sequence[tf.IndexedSlices] = (),
     state_change: tf.Tensor | None = None,
@@ -299,7 +253,7 @@ def apply_gradient(
         # Counted once the gradient has arrived: a worker that dies earlier has not done the step.
         with tf.control_dependencies(arrived):
             step = parameters.count_step(counter=counter)
-        learning_rate = schedule.rate(step)
+        learning_rate = parameters.rules.schedule.rate(step)
         if state_change is not None and parameters.state.shape[0]:
             parameters.state.assign_add(state_change)
             if (average := parameters.rules.average) and average.has_state:

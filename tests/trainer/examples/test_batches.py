@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.examples.batches import Batches, batch_noise, batch_rows
+from trainer.examples.batches import Batches
 
 
-def rows_of(batches, step, *, seed=3):
+def rows_of(batches, step):
     """Return the rows of a step's batch, without those that fill up the last one of an epoch."""
     size = batches.last_size if batches.is_last(step) else batches.width
-    return batch_rows(batches, tf.constant(step), seed=seed)[:size]
+    return batches.rows(tf.constant(step))[:size]
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,8 @@ def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch
 
 @pytest.mark.parametrize("num_examples", [15_000, 300_000])
 def test_the_orders_of_epochs_and_seeds_are_independent(num_examples):
-    batches = Batches(size=num_examples, num_examples=num_examples)
     orders = [
-        rows_of(batches, epoch, seed=seed)
+        rows_of(Batches(size=num_examples, num_examples=num_examples, seed=seed), epoch)
         for epoch, seed in ((0, 0), (1, 0), (2, 0), (4, 0), (0, 1), (0, 2))
     ]
     correlations = np.corrcoef(orders)[np.triu_indices(len(orders), 1)]
@@ -53,11 +52,11 @@ def test_the_orders_of_epochs_and_seeds_are_independent(num_examples):
 
 def test_noise_is_even_over_an_epoch_and_opposite_in_the_next():
     num_examples, num_noise = 1000, 3
-    batches = Batches(size=64, num_examples=num_examples)
+    batches = Batches(size=64, num_examples=num_examples, seed=3)
     noise = np.full((4, num_examples, num_noise), np.nan)
     for step in range(4 * batches.per_epoch):
         rows = rows_of(batches, step)
-        drawn = batch_noise(batches, tf.constant(step), rows, num_noise=num_noise, seed=3)
+        drawn = batches.noise(tf.constant(step), rows, num_noise=num_noise)
         noise[step // batches.per_epoch, rows] = drawn
     assert noise.min() >= 0
     assert noise.max() < 1
@@ -73,9 +72,8 @@ def test_noise_is_even_over_an_epoch_and_opposite_in_the_next():
 
 def test_noise_of_streamed_examples_is_that_of_their_batch():
     rows = tf.range(64, dtype=tf.int64)
-    batches = Batches(size=64, num_examples=64)
-    options = {"num_noise": 2, "seed": 3, "is_streamed": True}
-    first, second = (batch_noise(batches, tf.constant(at), rows, **options) for at in (0, 1))
+    batches = Batches(size=64, num_examples=64, seed=3, steps_per_block=1)
+    first, second = (batches.noise(tf.constant(at), rows, num_noise=2) for at in (0, 1))
     assert abs(np.corrcoef(np.ravel(first), np.ravel(second))[0, 1]) < 0.4
-    other_rows = batch_noise(batches, tf.constant(0), rows[::-1], **options)
+    other_rows = batches.noise(tf.constant(0), rows[::-1], num_noise=2)
     assert np.array_equal(first, other_rows)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.trainer.support.jobs import CPU, new_job, read_lines, train
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, InputError
-from trainer.examples.batches import Batches, batch_rows
+from trainer.examples.batches import Batches
 from trainer.examples.manifest import ShardFile, SplitFiles, checked_split, read_manifest
 from trainer.examples.stream import BlockTables, Stream, plan_stream
 from trainer.examples.tables import (
@@ -40,21 +40,19 @@ def make_stream(random, *, seed):
     )
     return Stream(
         split=SplitFiles(name="train", num_examples=sum(sizes), shards=shards),
-        batches=Batches(size=random.randint(1, 30), num_examples=sum(sizes)),
-        steps_per_block=random.choice([0, 1, random.randint(1, 12)]),
-        seed=seed,
+        batches=Batches(
+            size=random.randint(1, 30),
+            num_examples=sum(sizes),
+            steps_per_block=random.choice([0, 1, random.randint(1, 12)]),
+            seed=seed,
+        ),
     )
 
 
 def used_examples(stream, start, stop, *, random):
     """Return the (file, record) of each example of steps start … stop - 1, split at random."""
-    tables, used = {}, []
-    order = batch_rows(
-        stream.batches,
-        tf.range(start, stop),
-        seed=stream.seed,
-        steps_per_block=stream.steps_per_block,
-    ).numpy()
+    tables, used, batches = {}, [], stream.batches
+    order = batches.rows(tf.range(start, stop)).numpy()
     everything = [
         (shard.path, record)
         for shard in stream.split.shards
@@ -62,11 +60,10 @@ def used_examples(stream, start, stop, *, random):
     ]
     for step in range(start, stop):
         table = everything
-        if stream.steps_per_block:
-            block = step // stream.steps_per_block
+        if batches.steps_per_block:
+            block = step // batches.steps_per_block
             table = tables[block] if block in tables else read_names(stream, block)
             tables = {block: table}
-        batches = stream.batches
         size = batches.last_size if batches.is_last(step) else batches.width
         num_parts = random.randint(1, size)
         for part in range(num_parts):
@@ -109,8 +106,8 @@ def test_a_block_is_read_as_it_was_planned(examples_dir):
         shard.path: sum(s.num_examples for s in split.shards[:i])
         for i, shard in enumerate(split.shards)
     }
-    batches = Batches(size=30, num_examples=split.num_examples)
-    stream = Stream(split=split, batches=batches, steps_per_block=7, seed=1)
+    batches = Batches(size=30, num_examples=split.num_examples, steps_per_block=7, seed=1)
+    stream = Stream(split=split, batches=batches)
     tables = BlockTables(stream, DECODER)
     for step in (15, 20, 21, 28):
         features, read_labels = tables.at(step, stop=30)
@@ -135,7 +132,7 @@ def test_blocks_depend_only_on_flags_and_examples(examples_dir, cache, gigabytes
         workload="mnist", examples_dir="-", cache=cache, cache_gb=gigabytes, batch_size=32
     )
     plans = [plan_stream(config, split, DECODER, most_steps=most) for most in (None, 3)]
-    planned = [plan.steps_per_block if plan else 0 for plan in plans]
+    planned = [plan.batches.steps_per_block if plan else 0 for plan in plans]
     assert planned == [steps, min(3, steps)]
 
 
@@ -160,7 +157,7 @@ def test_examples_are_measured_if_shapes_do_not_tell_their_size(examples_dir, en
 
 def test_a_model_learns_from_a_stream(examples_dir, tmp_path):
     job = train(examples_dir, tmp_path, epochs=4, **TEN_STEPS)
-    assert job.stream.steps_per_block == 10
+    assert job.batches.steps_per_block == 10
     assert read_lines(tmp_path, "eval")[-1]["accuracy"] > 0.8
 
 

@@ -33,13 +33,12 @@ class Coordinator:
 def test_a_call_whose_results_are_lost_with_its_worker_is_repeated(is_server_lost):
     scheduled, nothing = [], lambda *_: None
     batches = Batches(size=2, num_examples=20)
+    rules = SimpleNamespace(schedule=SimpleNamespace(variable=None))
     finish, boundary = threading.Event(), lambda _: 40
     driver = asynchronous.AsyncDriver(
         SimpleNamespace(steps_per_call=10, boundary_after=boundary, finish=finish, batches=batches),
-        SimpleNamespace(
-            parameters=SimpleNamespace(rules=SimpleNamespace(rate=None), reset_counter=nothing)
-        ),
-        SimpleNamespace(locate=nothing, steps_per_block=0),
+        SimpleNamespace(parameters=SimpleNamespace(rules=rules, reset_counter=nothing)),
+        SimpleNamespace(locate=nothing),
         coordinator=Coordinator(scheduled),
         servers=SimpleNamespace(
             raise_if_lost=nothing,

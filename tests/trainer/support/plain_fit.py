@@ -20,7 +20,7 @@ from tests.trainer.support.tiny import NUM_INPUTS, make_examples
 from trainer import loop
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
-from trainer.examples.batches import Batches, batch_rows
+from trainer.examples.batches import Batches
 from trainer.training import assembly
 from trainer.training.job import make_job
 from trainer.training.results import results
@@ -165,7 +165,7 @@ def fit(case: Case) -> Outcome:
     columns, epochs = _columns(case, rows), []
     for epoch in range(case.epochs):
         steps = epoch * BATCHES.per_epoch + tf.range(BATCHES.per_epoch)
-        order = tf.reshape(batch_rows(BATCHES, steps, seed=0), [-1])[:NUM_TRAIN].numpy()
+        order = tf.reshape(BATCHES.rows(steps), [-1])[:NUM_TRAIN].numpy()
         shuffled = keras.tree.map_structure(lambda column: column[order], columns)  # noqa: B023
         epochs.append(tf.data.Dataset.from_tensor_slices(shuffled).batch(BATCH_SIZE))
     data = functools.reduce(tf.data.Dataset.concatenate, epochs)

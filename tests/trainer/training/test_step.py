@@ -18,13 +18,13 @@ from trainer.training.optimizers.rules import Average, UpdateRules
 from trainer.training.optimizers.schedule import Schedule
 from trainer.training.parameters import Parameters
 from trainer.training.results.evaluator import EvalStep, served_values
-from trainer.training.step import StepPlan, TrainStep, apply_gradient
+from trainer.training.step import TrainStep, apply_gradient
 from trainer.workloads import load_workload
 from trainer.workloads.base import Recipe
 
 MNIST = load_workload("mnist")
 SCHEDULE = Schedule(peak=0.01, total_steps=10)
-BATCHES = Batches(size=16, num_examples=40)
+BATCHES = Batches(size=16, num_examples=40, seed=3)
 
 
 def make_table(count=40):
@@ -40,7 +40,14 @@ def make_model(*extra):
 
 
 def make_step(
-    model, recipe=None, *, num_pieces=1, label_smoothing=0.0, message_dtype="float32", **plan
+    model,
+    recipe=None,
+    *,
+    num_pieces=1,
+    label_smoothing=0.0,
+    message_dtype="float32",
+    clip_norm=0.0,
+    **plan,
 ):
     flat_model, recipe = FlatModel(model), recipe or Recipe(learning_rate=0.01)
     objective = Objective(MNIST, flat_model, batch_size=16, label_smoothing=label_smoothing)
@@ -49,6 +56,8 @@ def make_step(
         devices=["/device:CPU:0"] * num_pieces,
         rules=UpdateRules(
             optimizer=make_optimizer(recipe),
+            schedule=SCHEDULE,
+            clip_norm=clip_norm,
             weight_decay=recipe.weight_decay,
             decay_mask=flat_model.decay_mask(),
             average=Average(decay=recipe.average_decay) if recipe.average_decay else None,
@@ -57,14 +66,13 @@ def make_step(
         num_counters=1 if message_dtype != "float32" else 0,
         message_dtype=message_dtype,
     )
-    plan = StepPlan(batches=BATCHES, seed=3, schedule=SCHEDULE, **plan)
-    return TrainStep(MNIST, flat_model, objective, parameters, plan), parameters
+    return TrainStep(MNIST, flat_model, objective, parameters, BATCHES, **plan), parameters
 
 
 def contribute(step, index, **part):
     """Return the contribution of batch `index` of `make_table`, or of a part of it."""
     index = tf.constant(index)
-    return step.contribute(make_table(), index, step.rows(index), **part)
+    return step.contribute(make_table(), index, step.batches.rows(index), **part)
 
 
 def joined(contribution):
@@ -92,9 +100,9 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     before = parameters.snapshot()
     flat_model.write(before["weights"], before["state"])
     change = contribute(step, 7).state_and_sums[: flat_model.state_size]
-    rows = step.rows(tf.constant(7))
+    rows = step.batches.rows(tf.constant(7))
     features, _ = gather_rows(make_table(), rows)
-    noise = step.noise(tf.constant(7), rows)
+    noise = step.batches.noise(tf.constant(7), rows, num_noise=MNIST.num_noise)
     model(MNIST.preprocess(MNIST.augment(features, noise)), training=True)
     np.testing.assert_allclose(before["state"] + change, flat_model.read_state(), atol=1e-5)
     # Parts differ a little: the mean of their variances is below the variance of the batch.
@@ -148,7 +156,7 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
         _, parameters = make_step(model, recipe, num_pieces=num_pieces)
         parameters.load({**parameters.snapshot(), "weights": tf.ones([flat_model.size])})
         for _ in range(5):
-            apply_gradient(parameters, tf.zeros([flat_model.size]), SCHEDULE)
+            apply_gradient(parameters, tf.zeros([flat_model.size]))
         results.append((parameters.pull(), parameters.snapshot()["average"]))
     weights, average = results[0]
     kept = weights == 1

@@ -53,7 +53,7 @@ Predict = Callable[[list[Any]], Sequence[Any]]
 
 
 class Batcher:
-    """A bounded queue of jobs, and threads that call `predict(contents)` for batches.
+    """A bounded queue of jobs, and a thread that calls `predict(contents)` for batches.
 
     `predict` returns a result for each content. If it raises, the batch is halved until the jobs
     that fail are alone. All other methods belong to the event loop.
@@ -64,21 +64,17 @@ class Batcher:
         predict: Predict,
         *,
         limits: ServerLimits,
-        num_threads: int = 1,
         on_batch: Callable[[int], None] = lambda num_instances: None,
     ):
         self._predict, self._limits, self._on_batch = predict, limits, on_batch
         self._loop = asyncio.get_running_loop()
         self._queue: deque[PredictionJob] = deque()
         self._num_queued_bytes = 0
-        self._num_idle = num_threads
-        self._is_scheduled = False
+        self._is_idle, self._is_scheduled = True, False
         # Of the last batches of one instance; a single short one may have been an exception.
         self._lone_seconds: deque[float] = deque(maxlen=_NUM_LONE)
         self._batches: SimpleQueue[list[PredictionJob]] = SimpleQueue()
-        for index in range(num_threads):
-            name = f"predictions-{index}"
-            threading.Thread(target=self._run, name=name, daemon=True).start()
+        threading.Thread(target=self._run, name="predictions", daemon=True).start()
 
     @property
     def num_queued(self) -> int:
@@ -95,17 +91,17 @@ class Batcher:
         job.began = time.monotonic()
         self._queue.append(job)
         self._num_queued_bytes += job.num_bytes
-        if self._num_idle and not self._is_scheduled:
+        if self._is_idle and not self._is_scheduled:
             # After the other connections that are readable now.
             self._is_scheduled = True
             self._loop.call_soon(self._dispatch)
 
     def _dispatch(self) -> None:
         self._is_scheduled = False
-        while self._num_idle and (batch := self._take()):
+        while self._is_idle and (batch := self._take()):
             num_instances = sum(job.num_instances for job in batch)
             self._on_batch(num_instances)
-            self._num_idle -= 1
+            self._is_idle = False
             if num_instances == 1 and not self._queue and self._is_fast():
                 self._predict_timed(batch)
                 self._finish(batch)
@@ -165,7 +161,7 @@ class Batcher:
             self._predict_all(jobs[half:])
 
     def _finish(self, batch: list[PredictionJob]) -> None:
-        self._num_idle += 1
+        self._is_idle = True
         self._dispatch()
         for job in batch:
             _deliver(job)

@@ -134,29 +134,19 @@ class LargeEmbedding:
     ids_per_example: int
 
 
-def replaced_lookups(
-    layers: Sequence[Any], lookup: Fetch
-) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def replaced_lookups(layers: Sequence[Any], lookup: Fetch) -> Iterator[None]:
     """Let these Keras embeddings look up their rows by a function of number and ids."""
-    numbers = {id(layer): number for number, layer in enumerate(layers)}
 
-    def call(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
+    def call(number: int, layer: Any, inputs: tf.Tensor) -> tf.Tensor:
         ids = tf.cast(inputs, tf.int32)
         # As Keras: an id below 0 counts from the end.
         ids = tf.where(ids < 0, ids + layer.input_dim, ids)
-        rows = lookup(numbers[id(layer)], ids)
-        return tf.cast(
-            tf.ensure_shape(rows, [*inputs.shape, layer.output_dim]), layer.compute_dtype
-        )
+        rows = tf.ensure_shape(lookup(number, ids), [*inputs.shape, layer.output_dim])
+        return tf.cast(rows, layer.compute_dtype)
 
-    return replaced_calls(layers, call)
-
-
-@contextlib.contextmanager
-def replaced_calls(layers: Sequence[Any], call: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Let a function of layer and inputs be called instead of these Keras layers."""
-    for layer in layers:
-        vars(layer)["call"] = partial(call, layer)
+    for number, layer in enumerate(layers):
+        vars(layer)["call"] = partial(call, number, layer)
     try:
         yield
     finally:

@@ -7,7 +7,6 @@ batch normalisation: a second vector. Large embeddings are no part of the vector
 see `trainer.training.model.embeddings`.
 """
 
-import contextlib
 import itertools
 import logging
 import math
@@ -109,7 +108,7 @@ class FlatModel:
         values = self._all_values(weights)
         layers = [embedding.layer for embedding in self._embeddings]
         with (
-            replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext(),
+            replaced_lookups(layers if lookup else [], lookup or self._look_up),
             replaced_lookups(self._small_embeddings if is_training else [], self._look_up),
         ):
             outputs, non_trainable, penalties = self.keras.stateless_call(

@@ -11,8 +11,7 @@ What depends on all weights at once is done outside: clipping on the worker, bef
 cut; weight decay and moving averages as for our own recipes.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -45,17 +44,12 @@ _RECIPE_SETTINGS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompiledOptimizer:
-    """A compiled optimizer, divided into rules for pieces and clipping of the whole gradient."""
+def read_optimizer(model: FlatModel) -> UpdateRules:
+    """Return the rules of a compiled optimizer: for pieces, and clipping of the whole gradient.
 
-    rules: UpdateRules
-    rate: KerasRate
-    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None
-
-
-def read_optimizer(model: FlatModel) -> CompiledOptimizer:
-    """Return a model's optimizer, made on this device; ConfigError if it cannot be divided."""
+    Raises:
+        ConfigError: it cannot be divided.
+    """
     optimizer, variables = model.keras.optimizer, model.keras.trainable_variables
     _check_supported(optimizer)
     has_clip = bool(optimizer.clipnorm or optimizer.clipvalue or optimizer.global_clipnorm)
@@ -69,8 +63,8 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
     fused = None if needs_layers or accumulates else _fuse(optimizer)
     # A decay in the optimizer's own code is for its rhythm of updates and for layers of its choice.
     has_own_decay = needs_layers or accumulates
-    rate = KerasRate(optimizer)
-    rules = UpdateRules(
+    return UpdateRules(
+        schedule=KerasRate(optimizer),
         optimizer=fused or KerasOptimizer(optimizer, needs_layers=needs_layers, decays=decays),
         weight_decay=0.0 if has_own_decay else float(optimizer.weight_decay or 0),
         decay_mask=join_flat(
@@ -87,11 +81,6 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
         if optimizer.use_ema
         else None,
         layers=variables,
-        rate=rate.variable,
-    )
-    return CompiledOptimizer(
-        rules=rules,
-        rate=rate,
         clip=optimizer._clip_gradients if has_clip and not accumulates else None,
     )
 

@@ -1,13 +1,13 @@
 """Rules by which a step changes the weights, and moving averages of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.training.optimizers.base import Optimizer
-from trainer.training.optimizers.schedule import Schedule
+from trainer.training.optimizers.schedule import KerasRate, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,7 @@ class UpdateRules:
     """Rules by which a step changes the weights of a model."""
 
     optimizer: Optimizer
+    schedule: Schedule | KerasRate
     linear: LinearPart | None = None
     weight_decay: float = 0.0
     decay_mask: tf.Tensor | None = None
@@ -69,5 +70,7 @@ class UpdateRules:
     average: Average | None = None
     layers: Sequence[Any] = ()
     """The variables that make up the flat vector, for an optimizer that needs whole layers."""
-    rate: tf.Variable | None = None
-    """The learning rate, if callbacks may change it."""
+    clip_norm: float = 0.0
+    """The largest norm of a gradient; 0 for any."""
+    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None = None
+    """Clip the gradients of all variables as a compiled optimizer does."""

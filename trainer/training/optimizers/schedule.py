@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -19,6 +19,8 @@ class Schedule:
     `one_cycle` and `cosine` fall to zero as a cosine, `linear` falls in a line, `constant` stays.
     """
 
+    variable: ClassVar[None] = None
+    """No callback may change it."""
     peak: float
     total_steps: int
     warmup: float = 0.15

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from trainer.errors import ConfigError
-from trainer.training.optimizers.schedule import KerasRate, Schedule
 from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
@@ -27,23 +27,25 @@ _BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", 
 
 
 class Callbacks:
-    """The callbacks of a job; `model` is the Keras model with the evaluated weights."""
+    """The callbacks of a job; `model` is the Keras model with the evaluated weights.
+
+    `rate` is the learning rate, None if it is not a number that callbacks may change.
+    """
 
     def __init__(
         self,
         workload: Workload,
         model: Any,
-        schedule: Schedule | KerasRate,
+        rate: tf.Variable | None,
         *,
         epochs: int,
         steps: int,
     ):
         declared = workload.callbacks
         callbacks = list(declared() if callable(declared) else declared)
-        self._model = model
-        self._rate = schedule.variable if isinstance(schedule, KerasRate) else None
+        self._model, self._rate = model, rate
         for callback in callbacks:
-            _check(callback, has_number=self._rate is not None)
+            _check(callback, has_number=rate is not None)
         self._list = keras.callbacks.CallbackList(
             callbacks, model=model, epochs=epochs, steps=steps, verbose=0
         )

@@ -65,7 +65,7 @@ class Results:
     """
 
     def __init__(self, job: Job, step: TrainStep, model: Any):
-        objective, schedule = step.objective, step.schedule
+        objective, schedule = step.objective, step.parameters.rules.schedule
         self._job, self._parameters, self._objective = job, step.parameters, objective
         self._schedule = schedule
         self._model, self._flat_model = model, FlatModel(model)
@@ -87,7 +87,7 @@ class Results:
         self._watchdog: Watchdog | None = None
         steps = job.batches.per_epoch
         self._callbacks = Callbacks(
-            job.workload, model, schedule, epochs=job.num_epochs, steps=steps
+            job.workload, model, schedule.variable, epochs=job.num_epochs, steps=steps
         )
         # In asynchronous training the workers continue during an evaluation, and so do the calls
         # that this replica schedules on them.

@@ -20,7 +20,7 @@ from trainer.training.optimizers.fused import Adagrad, Ftrl
 from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules
 from trainer.training.optimizers.schedule import Schedule
 from trainer.training.parameters import Parameters
-from trainer.training.step import StepPlan, TrainStep
+from trainer.training.step import TrainStep
 from trainer.workloads.declarations.labels import Regression
 
 STEPS, BATCH_SIZE, NUM_EXAMPLES, NUM_ROWS, NUM_IDS = 80, 6, 30, 40, 3
@@ -97,19 +97,16 @@ def make_model(kind=layers.Embedding):
     return keras.Model(inputs, output)
 
 
-def make_step(model, *, by_rows=True, num_pieces=2, linear=None, plan=(), **options):
+def make_step(model, *, by_rows=True, num_pieces=2, linear=None, **options):
     """Return the step of a compiled model, or of one with the update rules in `options`."""
     workload = Clicks(Regression())
     found = find_large(model, lambda: tf.zeros([2, NUM_IDS], tf.int32), least_weights=NUM_ROWS)
     assert {one.layer.name for one in found} == {"shared", "wide"}
     flat = FlatModel(model, found if by_rows else ())
-    plan = {"schedule": STEADY, **dict(plan)}
     if getattr(model, "optimizer", None):
-        compiled = read_optimizer(flat)
-        rules = compiled.rules
-        plan |= {"schedule": compiled.rate, "clip": compiled.clip}
+        rules = read_optimizer(flat)
     else:
-        rules = UpdateRules(**options)
+        rules = UpdateRules(schedule=STEADY, **options)
     if linear:
         chosen = [one.layer.embeddings for one in found if one.layer.name == "wide"]
         segments = flat.segments(chosen)
@@ -120,8 +117,7 @@ def make_step(model, *, by_rows=True, num_pieces=2, linear=None, plan=(), **opti
         flat.read_weights(), devices=[CPU] * num_pieces, rules=rules, embeddings=flat.places()
     )
     batches = Batches(size=BATCH_SIZE, num_examples=NUM_EXAMPLES)
-    plan = StepPlan(batches=batches, seed=0, **plan)
-    return TrainStep(workload, flat, objective, parameters, plan)
+    return TrainStep(workload, flat, objective, parameters, batches)
 
 
 def train(step, *, start=0, stop=STEPS, num_parts=1):
@@ -138,7 +134,7 @@ def trace(step, num_parts):
     @tf.function(autograph=False)
     def run(start, stop):
         def run_step(index, found):
-            rows = step.rows(index)
+            rows = step.batches.rows(index)
             parts = [
                 step.contribute(table, index, rows, part=part, num_parts=num_parts)
                 for part in range(num_parts)
@@ -154,7 +150,7 @@ def trace(step, num_parts):
 def fit(model, step):
     """Return the loss of each batch in Keras' `fit`."""
     ids, labels = make_examples()
-    rows = step.rows(tf.range(STEPS)).numpy()
+    rows = step.batches.rows(tf.range(STEPS)).numpy()
     means = []
     recorder = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda _, logs: means.append(logs["loss"])
@@ -188,14 +184,13 @@ def test_training_by_rows_equals_fit(optimizer):
 
 OWN = {
     "adam-decay-ftrl": (Adam(), {"weight_decay": 0.1, "average": Average(decay=0.9)}, Ftrl()),
-    "adagrad-clip-adam": (Adagrad(), {}, Adam()),
+    "adagrad-clip-adam": (Adagrad(), {"clip_norm": 0.5}, Adam()),
 }
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_rows_parts_and_pieces_do_not_change_what_a_recipe_learns(name):
     optimizer, options, linear = OWN[name]
-    plan = {"clip_norm": 0.5} if "clip" in name else {}
     results = []
     for by_rows, num_pieces, num_parts in ((False, 1, 1), (True, 2, 2)):
         model = make_model()
@@ -207,7 +202,6 @@ def test_rows_parts_and_pieces_do_not_change_what_a_recipe_learns(name):
             num_pieces=num_pieces,
             optimizer=optimizer,
             linear=linear,
-            plan=plan,
             **options,
         )
         losses = train(step, stop=20, num_parts=num_parts)

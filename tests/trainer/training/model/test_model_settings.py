@@ -48,10 +48,12 @@ def test_an_optimizer_gives_the_same_result_in_one_piece_or_several():
     results = []
     for num_pieces in (1, 3):
         linear = LinearPart(segments=segments, optimizer=Ftrl(), schedule=STEADY)
-        rules = UpdateRules(optimizer=Adam(), linear=linear, average=Average(decay=0.9))
+        rules = UpdateRules(
+            schedule=STEADY, optimizer=Adam(), linear=linear, average=Average(decay=0.9)
+        )
         parameters = Parameters(initial, devices=["/device:CPU:0"] * num_pieces, rules=rules)
         for _ in range(4):
-            apply_gradient(parameters, parameters.pull() * 2, STEADY)
+            apply_gradient(parameters, parameters.pull() * 2)
         results.append(parameters.snapshot())
         again = Parameters(initial, devices=["/device:CPU:0"] * 2, rules=rules)
         again.load(results[-1])
@@ -66,10 +68,10 @@ def test_an_optimizer_gives_the_same_result_in_one_piece_or_several():
         alone = Parameters(
             tf.boolean_mask(initial, chosen),
             devices=["/device:CPU:0"],
-            rules=UpdateRules(optimizer=optimizer),
+            rules=UpdateRules(schedule=STEADY, optimizer=optimizer),
         )
         for _ in range(4):
-            apply_gradient(alone, alone.pull() * 2, STEADY)
+            apply_gradient(alone, alone.pull() * 2)
         np.testing.assert_allclose(results[0]["weights"][chosen], alone.pull(), rtol=1e-6)
 
 
@@ -90,11 +92,11 @@ def test_the_optimizer_of_a_recipe_equals_that_of_keras(name, momentum, kind, op
     optimizer = make_linear_optimizer(recipe) if name == "ftrl" else make_optimizer(recipe)
     variable = keras.Variable(np.ones(3, np.float32))
     theirs = getattr(keras.optimizers, kind)(0.1, **options)
-    rules = UpdateRules(optimizer=optimizer)
+    rules = UpdateRules(schedule=STEADY, optimizer=optimizer)
     ours = Parameters(tf.ones([3]), devices=[jobs.CPU] * 2, rules=rules)
     for step in range(3):
         gradient = tf.constant([1.0, -2.0, step])
-        apply_gradient(ours, gradient, STEADY)
+        apply_gradient(ours, gradient)
         theirs.apply([gradient], [variable])
     np.testing.assert_allclose(ours.pull(), variable.value, rtol=1e-4)
 

@@ -43,6 +43,7 @@ def make_parameters(case, *, by_rows=True, num_pieces=1, num_counters=0):
         devices=[CPU] * (num_pieces if by_rows else 1),
         rules=UpdateRules(
             optimizer=optimizer,
+            schedule=SCHEDULE,
             weight_decay=decay,
             decay_mask=tf.ones([NUM_ROWS * SIZE]),
             average=average,
@@ -69,11 +70,11 @@ def make_apply(parameters):
         if not parameters.places:
             dense = tf.scatter_nd(ids[:, tf.newaxis], values, [NUM_ROWS, SIZE])
             before = tf.gather(tf.reshape(parameters.pull(), [NUM_ROWS, SIZE]), ids)
-            apply_gradient(parameters, tf.reshape(dense, [-1]), SCHEDULE)
+            apply_gradient(parameters, tf.reshape(dense, [-1]))
             return before
         before = parameters.fetch(0, ids)
         rows = [tf.IndexedSlices(values, ids)]
-        apply_gradient(parameters, tf.zeros([0]), SCHEDULE, rows=rows)
+        apply_gradient(parameters, tf.zeros([0]), rows=rows)
         return before
 
     specs = (tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, SIZE], tf.float32))
@@ -109,7 +110,7 @@ def test_a_step_changes_only_its_rows_until_others_are_read():
 
     def apply(ids):
         rows = tf.IndexedSlices(tf.ones([len(ids), SIZE]), tf.constant(ids))
-        apply_gradient(parameters, tf.zeros([0]), SCHEDULE, rows=[rows])
+        apply_gradient(parameters, tf.zeros([0]), rows=[rows])
 
     apply([0, 1])
     piece = parameters.pieces[-1]
@@ -124,7 +125,7 @@ def test_an_adam_that_would_need_too_many_terms_updates_all_rows():
     parameters = Parameters(
         tf.ones([4]),
         devices=[CPU],
-        rules=UpdateRules(optimizer=Adam(beta_1=0.9, beta_2=0.8)),
+        rules=UpdateRules(schedule=SCHEDULE, optimizer=Adam(beta_1=0.9, beta_2=0.8)),
         embeddings=[EmbeddingPlace(start=0, num_rows=2, size=2, ids_per_example=1)],
     )
     assert [piece.late for piece in parameters.pieces if piece.group.embedding == 0] == [None]
