@@ -19,9 +19,13 @@ _GRAPH_NOISE = re.compile(
 class TrainerError(Exception):
     """The job cannot continue; the message says why and what to do."""
 
+    exit_code = 1
+
 
 class ConfigError(TrainerError, ValueError):
     """A setting is not allowed; the message has its name, its value and what is allowed."""
+
+    exit_code = 2
 
 
 class ClusterError(ConfigError):
@@ -53,6 +57,8 @@ class InstanceError(ValueError):
 class ReplicaLostError(TrainerError):
     """Another replica of the job has ended or is unreachable."""
 
+    exit_code = EXIT_RESTART
+
 
 class DivergedError(TrainerError):
     """The loss is infinite, not a number, or far larger than at the start."""
@@ -60,6 +66,8 @@ class DivergedError(TrainerError):
 
 class Preempted(TrainerError):  # noqa: N818 - not a failure: the job was asked to stop
     """The job was stopped by SIGTERM and has saved its state."""
+
+    exit_code = EXIT_RESTART
 
 
 def first_line(error: Exception) -> str:

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from trainer.cluster.liveness import end_process
 from trainer.cluster.tf_config import Cluster, check_port, choose_strategy, parse_tf_config
 from trainer.config.train_config import Folders, TrainConfig, parse_flags, resolve_folders
-from trainer.errors import (
-    EXIT_RESTART,
-    ConfigError,
-    Preempted,
-    ReplicaLostError,
-    TrainerError,
-    first_line,
-)
+from trainer.errors import EXIT_RESTART, ConfigError, TrainerError, first_line
 from trainer.runtime.tensorflow_logs import hide_destructor_errors, import_tensorflow
 
 if TYPE_CHECKING:
@@ -46,17 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = _stop_on_sigterm()
     try:
         return _run(config, cluster, folders, strategy=strategy, stop=stop)
-    except Preempted as preempted:
-        logger.warning("%s", preempted)
-        return EXIT_RESTART
-    except ReplicaLostError as error:
-        logger.error("%s", error)
-        return EXIT_RESTART
-    except ConfigError as error:
-        logger.error("%s", error)
-        return 2
     except TrainerError as error:
         logger.error("%s", error)
+        return error.exit_code
     except OSError as error:
         logger.error("%s: %s", error.filename or "files", error.strerror or error)
     except Exception:

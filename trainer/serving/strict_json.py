@@ -8,15 +8,23 @@ from typing import Any
 def parse(data: bytes) -> Any:
     """Parse JSON (RFC 8259, in UTF-8); ValueError if it is none, or programs would differ in it."""
     text = data.decode()  # json.loads(data) would accept surrogates
+    large: list[str] = []
+
+    def read_float(number: str) -> float:
+        value = float(number)
+        large.extend([number] if math.isinf(value) else [])
+        return value
+
     try:
         value = json.loads(
-            text,
-            parse_constant=_reject_constant,
-            parse_float=_parse_float,
-            object_pairs_hook=_object,
+            text, parse_constant=_reject_constant, parse_float=read_float, object_pairs_hook=_object
         )
+        field = _infinite_field(value) if large else ""
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if large:
+        owner = f"{json.dumps(field[:100])}: " if field else ""
+        raise ValueError(f"{owner}the number {large[0][:40]} is too large")
     if "\\u" in text:
         _reject_surrogates(value)
     return value
@@ -26,11 +34,15 @@ def _reject_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
-def _parse_float(number: str) -> float:
-    value = float(number)
-    if math.isinf(value):
-        raise ValueError(f"the number {number[:40]} is too large")
-    return value
+def _infinite_field(value: Any, name: str = "") -> str | None:
+    """Return the innermost key with the first infinite number, "" without a key; None without."""
+    if isinstance(value, float) and math.isinf(value):
+        return name
+    if not isinstance(value, dict | list):
+        return None
+    items = value.items() if isinstance(value, dict) else ((name, item) for item in value)
+    fields = (_infinite_field(item, key) for key, item in items)
+    return next((field for field in fields if field is not None), None)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

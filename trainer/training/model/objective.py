@@ -150,9 +150,8 @@ class Objective:
         """Return what a part, this share of a batch of `size`, adds to the loss and to the sums."""
         is_sum = self._loss_kind == "sum"
         penalties = [penalty * (share if is_sum else 1.0) for penalty in call.penalties]
-        loss, states = self._compute_loss(call, labels, weights, penalties, self._first)
+        loss, states = self._compute(call, labels, weights, penalties, self._first)
         loss *= 1.0 if is_sum else share
-        states = self._update_metrics(call, labels, weights, states)
         changes = [
             tf.reshape(tf.cast(after - before, tf.float32), [-1])
             for before, after, is_in in zip(self._first, states, self._counted, strict=True)
@@ -187,12 +186,12 @@ class Objective:
         num_examples = tf.cast(tf.shape(labels)[0], tf.float32)
         penalty = tf.add_n(call.penalties) if call.penalties else 0.0
         no_penalties = [tf.zeros([])]
-        loss, metrics = self._compute_loss(
+        loss, metrics = self._compute(
             call, labels, weights, no_penalties, metrics, is_training=False
         )
         each = self._batch_size if self._loss_kind == "sum" else num_examples
         total += each * loss + num_examples * penalty
-        return [total, *self._update_metrics(call, labels, weights, metrics)]
+        return [total, *metrics]
 
     def evaluated(self, states: Sequence[tf.Tensor], *, num_examples: int) -> dict[str, float]:
         """Return the mean loss and the metrics of an evaluation."""
@@ -200,7 +199,7 @@ class Objective:
         results = self._results([value.numpy() for value in metrics])
         return {"loss": float(total) / max(num_examples, 1), **results}
 
-    def _compute_loss(
+    def _compute(
         self,
         call: ModelCall,
         labels: tf.Tensor,
@@ -210,6 +209,7 @@ class Objective:
         *,
         is_training: bool = True,
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return the loss of some examples, and the metrics' variables after them."""
         # As Keras' trainer for JAX hands the penalties of a stateless call to `compute_loss`.
         self._keras._losses_override = list(penalties)
         targets, outputs = self._compared(call.outputs, labels)
@@ -226,16 +226,10 @@ class Objective:
             )
         finally:
             self._keras._losses_override = []
-        return loss, list(after)
-
-    def _update_metrics(
-        self, call: ModelCall, labels: tf.Tensor, weights: Any, states: Sequence[tf.Tensor]
-    ) -> list[tf.Tensor]:
         variables = self._keras.metrics_variables
-        with keras.StatelessScope(list(zip(variables, states, strict=True))) as scope:
-            targets, outputs = self._compared(call.outputs, labels)
+        with keras.StatelessScope(list(zip(variables, after, strict=True))) as scope:
             self._keras.compute_metrics(call.inputs, targets, outputs, weights)
-        return [scope.get_current_value(variable) for variable in variables]
+        return loss, [scope.get_current_value(variable) for variable in variables]
 
     def results(self, states: Sequence[Any]) -> dict[str, tf.Tensor]:
         """Return the metrics, float32 [], for these values of their variables."""
@@ -323,8 +317,7 @@ class Objective:
         )
         weights = None if sample.weights is None else sample.weights[rows]
         labels = sample.labels[rows]
-        loss, states = self._compute_loss(call, labels, weights, [tf.zeros([])], self._first)
-        states = self._update_metrics(call, labels, weights, states)
+        loss, states = self._compute(call, labels, weights, [tf.zeros([])], self._first)
         return float(loss), [np.asarray(state) for state in states]
 
 

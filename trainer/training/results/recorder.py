@@ -117,11 +117,6 @@ class Recorder:
         report_to_tuner(metrics, step=step)
         log_evaluation(metrics, step=step)
 
-    def add_graph(self, graph: tf.Graph) -> None:
-        """Record the graph of the model."""
-        with self._train.as_default(step=self.step):
-            tf.summary.graph(graph)
-
     def add_histograms(self, values: Mapping[str, tf.Tensor], *, step: int) -> None:
         """Record a histogram of each tensor after a step."""
         with self._train.as_default(step=step):

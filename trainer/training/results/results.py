@@ -14,7 +14,6 @@ import tensorflow as tf
 from trainer.cluster.watchdog import Watchdog
 from trainer.errors import TrainerError
 from trainer.runtime.files import delete_folder
-from trainer.runtime.tracing import traced
 from trainer.serving.export import export_model
 from trainer.training.checkpoint import (
     Checkpoints,
@@ -33,7 +32,6 @@ from trainer.training.results.callbacks import Callbacks
 from trainer.training.results.evaluator import EvalStep, served_values
 from trainer.training.results.recorder import NOTHING, Recorder, Totals
 from trainer.training.step import TrainStep
-from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +81,7 @@ class Results:
             self._directory, keep=job.config.keep_checkpoints, criterion=self._criterion
         )
         self._last_save, self._num_worse = time.monotonic(), 0
-        self._exports_best, self._is_new = True, False
+        self._exports_best = True
         self._watchdog: Watchdog | None = None
         steps = job.batches.per_epoch
         self._callbacks = Callbacks(
@@ -132,7 +130,6 @@ class Results:
     ) -> None:
         """Start to record; `progress` returns the progress of the driver for a checkpoint."""
         job, self._progress, self._watchdog = self._job, progress, watchdog
-        self._is_new = first_step == 0
         self._recorder = Recorder(
             job.folders.logs,
             first_step=first_step,
@@ -229,14 +226,15 @@ class Results:
     @functools.cached_property
     def _evaluation(self) -> EvalStep:
         """Created at the first evaluation: at the start it would delay the first step."""
-        workload, tables = self._job.workload, self._job.eval_tables()
-        if self._is_new:
-            features, _ = next(iter(tables))
-            self._recorder.add_graph(_model_graph(self._model, workload, features))
-        options: dict[str, Any] = {}
-        if self._watchdog and not self._is_async:  # else the steps of the workers are watched
-            options["report_progress"] = self._watchdog.report_progress
-        return EvalStep(workload, self._flat_model, self._served_objective, tables, **options)
+        # In asynchronous training the steps of the workers are watched.
+        watchdog = None if self._is_async else self._watchdog
+        return EvalStep(
+            self._job.workload,
+            self._flat_model,
+            self._served_objective,
+            self._job.eval_tables(),
+            report_progress=watchdog.report_progress if watchdog else lambda: None,
+        )
 
     def _measure(self, totals: Totals) -> Mapping[str, float]:
         return self._objective.metrics(totals.sums, num_examples=totals.examples)
@@ -359,11 +357,3 @@ def _check_same_model(
                 f" ({name}: {shapes[0]} there, {shapes[1]} here); give --fresh to start over, or"
                 " another --output-dir"
             )
-
-
-def _model_graph(model: Any, workload: Workload, features: Features) -> tf.Graph:
-    specs = tf.nest.map_structure(
-        lambda column: tf.TensorSpec([None, *column.shape[1:]], column.dtype), features
-    )
-    logits = traced(lambda batch: model(workload.preprocess(batch)))
-    return logits.get_concrete_function(specs).graph

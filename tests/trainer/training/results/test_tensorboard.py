@@ -1,9 +1,8 @@
-"""Files for TensorBoard: scalars, the graph, histograms, and a trace of steps."""
+"""Files for TensorBoard: scalars, histograms, and a trace of steps."""
 
 from collections import defaultdict
 
 import pytest
-import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -25,17 +24,6 @@ def events(logs):
     everything = {"histograms": 0, "tensors": 0}
     accumulator = EventAccumulator(str(logs / "train"), size_guidance=everything)
     return accumulator.Reload()
-
-
-def test_the_graph_is_written_once_with_the_models_layers(logs, events):
-    names = {
-        node.name
-        for node in tf.compat.v1.GraphDef.FromString(events.Graph().SerializeToString()).node
-    }
-    assert any("/dense" in name and name.endswith("/MatMul") for name in names), names
-    files = [str(path) for path in (logs / "train").glob("events*")]
-    all_events = [event for path in files for event in tf.compat.v1.train.summary_iterator(path)]
-    assert sum(event.HasField("graph_def") for event in all_events) == 1
 
 
 def test_each_epoch_has_histograms_of_the_weights_of_each_layer(events):
