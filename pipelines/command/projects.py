@@ -3,8 +3,6 @@
 import argparse
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 from pipelines.command.actions import describe
@@ -17,9 +15,7 @@ from pipelines.projects.starter.arguments import add_arguments
 from pipelines.projects.trial.check import TIMEOUT_SECONDS, check
 from pipelines.projects.trial.findings import TIMED_OUT, WRONG, Finding
 from trainer.errors import ConfigError
-from trainer.runtime.processes import ending_with_parent
 
-NEW_TIMEOUT_SECONDS = 1_800
 NEW = f"""\
 Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,
 ranges, dates, keys and the kind of the label are guessed from it, and comments say what was seen.
@@ -77,21 +73,12 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     has_data = arguments.table or arguments.images or arguments.records
     if has_data or not arguments.ci:
-        code = _start(arguments)
+        from pipelines.projects.starter.start import start
+
+        code = start(arguments)
         if code != OK or not arguments.ci:
             return code
     return _integrate(arguments.folder)
-
-
-def _start(arguments: argparse.Namespace) -> int:
-    options: list[str] = [str(arguments.folder)]
-    for name, value in vars(arguments).items():
-        if name not in ("folder", "command", "ci") and value:
-            values = value if isinstance(value, list) else [str(value)]
-            options += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
-    sys.stdout.flush()
-    command = ending_with_parent("pipelines.projects.starter", *options)
-    return subprocess.run(command, check=False, timeout=NEW_TIMEOUT_SECONDS).returncode
 
 
 def _integrate(folder: Path) -> int:

@@ -48,13 +48,10 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
 def _in_users_words(error: str, snapshot: Snapshot | None) -> str:
     if snapshot is None:
         return error
-    project = snapshot.project
-    if not project.is_file:
-        return error.replace(str(snapshot.folder), str(project.path))
     note = ""
-    if "ModuleNotFoundError" in error:
+    if snapshot.project.is_file and "ModuleNotFoundError" in error:
         note = (
             f"; a single file is copied alone: to import modules beside it, give the file the name "
             f"{FILE}, in a folder with these modules, and give that folder"
         )
-    return error.replace(str(snapshot.folder / FILE), str(project.path)) + note
+    return snapshot.in_users_words(error) + note

@@ -1,12 +1,13 @@
 """Columns that tell the label alone, or together: parts of a number, or one-hot columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from components.evaluate.gate.leaks import TrainColumn
 from components.evaluate.gate.telling import FEWEST, Floats, words_of
 from components.shared.text.value_text import first_of
 
@@ -25,19 +26,18 @@ def codes_of(values: pa.Array) -> Floats:
 
 
 def find_leaks(
-    columns: Mapping[str, tuple[Floats, Floats]], label: Floats, *, has_classes: bool
+    columns: Iterable[TrainColumn], label: Floats, *, has_classes: bool
 ) -> dict[str, str]:
     """Return how each column that tells the label does so, by its name, in words.
 
-    A column has codes and, if its values are numbers or two values, numbers. A row without a label
-    has not a number.
+    A row without a label has not a number.
     """
     words, numbers = {}, {}
-    for name, (codes, own) in columns.items():
-        if text := words_of(codes, own, label, has_classes=has_classes):
-            words[name] = text
+    for column in columns:
+        if text := words_of(column.codes, column.numbers, label, has_classes=has_classes):
+            words[column.name] = text
         else:
-            numbers[name] = own
+            numbers[column.name] = column.numbers
     names = _parts_of(label, numbers, has_classes=has_classes)
     for name in names:
         partners = [partner for partner in names if partner != name]

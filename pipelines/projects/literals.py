@@ -1,13 +1,10 @@
 """Source that `trainyard new` writes, and the texts of the data in it."""
 
-import ast
 import json
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 Part = str | float | Iterable[str] | None
-SHORT = 24  # an item up to it shares a line with others
 
 
 class SourceText(str):
@@ -69,39 +66,3 @@ def _escaped(part: Part) -> str | float:
         case str():
             return quoted(part)[1:-1]
     return "".join(str(_escaped(line)) for line in part)
-
-
-def wrapped(line: str, width: int) -> str:
-    """Return an expression or statement, broken if it is longer than a width."""
-    if len(line) <= width or "\n" in line:
-        return line
-    data = line.encode()  # ast counts bytes
-    try:
-        nodes = list(ast.walk(ast.parse(line)))
-    except SyntaxError:  # an item of a dict
-        return line
-    lists = [spans for node in nodes if len(spans := _items(node)) > 1]
-    places = max(lists, key=lambda places: places[-1][1] - places[0][0], default=[])
-    if not places:
-        return line
-    items = [data[start:end].decode() for start, end in places]
-    if all(len(item) <= SHORT for item in items):
-        joined = " ".join(f"{item},".replace(" ", "\0") for item in items)
-        filled = textwrap.wrap(joined, width - 4, break_long_words=False, break_on_hyphens=False)
-        shown = "\n".join(filled).replace("\0", " ")
-    else:
-        shown = "\n".join(f"{wrapped(item, width - 4)}," for item in items)
-    head, tail = data[: places[0][0]].decode(), data[places[-1][1] :].decode()
-    return f"{head}\n{textwrap.indent(shown, '    ')}\n{tail.lstrip(', ')}"
-
-
-def _items(node: ast.AST) -> list[tuple[int, int]]:
-    pairs: list[tuple[Any, Any]] = []
-    match node:
-        case ast.Call(args=args, keywords=keywords):
-            pairs = [(item, item) for item in (*args, *keywords)]
-        case ast.List(elts=items):
-            pairs = [(item, item) for item in items]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            pairs = [*zip(keys, values, strict=True)]
-    return [(first.col_offset, last.end_col_offset) for first, last in pairs]

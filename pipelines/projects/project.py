@@ -81,6 +81,11 @@ class Snapshot:
         """Return the name that images know it by, NAME-DIGEST."""
         return self.folder.name
 
+    def in_users_words(self, text: str) -> str:
+        """Return a text with the user's files in place of copies."""
+        copied = self.folder / FILE if self.project.is_file else self.folder
+        return text.replace(str(copied), str(self.project.path))
+
 
 def project_of(reference: str, *, folder: Path | None = None) -> Project | None:
     """Return the project of a path; None if the reference is a name.

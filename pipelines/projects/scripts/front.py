@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pipelines.projects.literals import SourceText, quoted
 from pipelines.projects.scripts.origins import LAYERS, Array, FileColumn, Origin, origins_of
-from pipelines.projects.scripts.source import Writer
+from pipelines.projects.scripts.source import Writer, joined
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Front:
         for origin in origins:
             self.used[origin.column] = origin.is_filled or self.used.get(origin.column, False)
         parts = list(map(self._expression, origins))
-        made = f"keras.layers.Concatenate()([{', '.join(parts)}])" if len(parts) > 1 else parts[0]
+        made = joined("keras.layers.Concatenate()([", parts, "])") if len(parts) > 1 else parts[0]
         if keeps_integers and given.dtype.kind == "i":
             made = f'keras.ops.cast({made}, "{given.dtype}")'
         if given.ndim == 1:

@@ -112,8 +112,7 @@ def origins_of(
     """
     origins: list[Origin] = []
     while (at := sum(origin.width for origin in origins)) < values.shape[1]:
-        previous = origins[-1].column if origins else None
-        origin = explain(values[:, at], columns, name=names[at], previous=previous)
+        origin = explain(values[:, at], columns, name=names[at])
         origin = origin or _by_layer(values[:, at:], columns, layers)
         if origin is None:
             raise _refusal(values[:, at], columns, names[at])
@@ -121,9 +120,7 @@ def origins_of(
     return origins
 
 
-def explain(
-    values: Array, columns: Sequence[FileColumn], *, name: str, previous: FileColumn | None
-) -> Origin | None:
+def explain(values: Array, columns: Sequence[FileColumn], *, name: str) -> Origin | None:
     """Return the origin of a column of x, None if no column of the file has it.
 
     Raises:
@@ -132,14 +129,11 @@ def explain(
     # get_dummies makes names such as plan_basic.
     named = [c for c in columns if name == c.name or f"{name}_".startswith(f"{c.original}_")]
     named.sort(key=lambda column: -len(column.original))
-    # An array has columns of numbers in the order of the file, of which some may be alike.
-    following = columns[columns.index(previous) + 1 :][:1] if previous else ()
-    for column in (*named, *(c for c in following if not c.is_text)):
+    for column in named:
         if origin := origin_of(values, column):
             return origin
     origins = [origin for column in columns if (origin := origin_of(values, column))]
-    likely = [o for o in origins if o.is_own] or [o for o in origins if o.column is previous]
-    chosen = likely or origins
+    chosen = [origin for origin in origins if origin.is_own] or origins
     if len(chosen) > 1:
         alike = " and ".join(origin.column.original for origin in chosen[:2])
         raise ScriptFault(

@@ -64,7 +64,6 @@ class Recording:
         state = (
             *(line, fit.get("batch_size"), fit.get("steps_per_epoch")),
             [np.asarray(values).tobytes() for values in keras.tree.flatten(fit.get("y"))],
-            [layer.trainable for layer in model._flatten_layers()],
             id(getattr(model, "_compile_config", None)),
             float(getattr(model.optimizer, "learning_rate", 0)),
         )
@@ -76,9 +75,9 @@ class Recording:
             raise _FitReached
         if self.line and state != self._state:
             self.fault = ScriptFault(
-                "the calls of fit in a loop differ in their rows, batch size, learning rate,"
-                " compile or trainable layers: call it once with all rows, the rate by a"
-                " LearningRateScheduler, and epochs=…",
+                "the calls of fit in a loop differ in their rows, batch size, learning rate or"
+                " compile: call it once with all rows, the rate by a LearningRateScheduler, and"
+                " epochs=…",
                 line=line,
             )
             raise _FitReached

@@ -8,17 +8,17 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, EllipsisType
 from typing import Any
 
 import keras
 import numpy as np
 
-from pipelines.projects.literals import SourceText, comment, quoted, wrapped
+from pipelines.projects.literals import SourceText, comment, quoted
 from pipelines.projects.scripts.script_text import ScriptFault, ScriptText
 
-WIDTH = 96  # of a line within a function
+WIDTH = 80  # of a line, before its indent
 MOST_INLINE = 40  # items of a list in the source; longer ones are in a file
 LOOKUPS = keras.layers.TextVectorization | keras.layers.StringLookup | keras.layers.IntegerLookup
 KEPT = (
@@ -89,10 +89,10 @@ class Writer:
             case {"class_name": str()}:
                 return self.of(keras.saving.deserialize_keras_object(dict(thing)))
             case Mapping():
-                items = (f"{self.of(key)}: {self.of(value)}" for key, value in thing.items())
-                return f"{{{', '.join(items)}}}"
+                items = [f"{self.of(key)}: {self.of(value)}" for key, value in thing.items()]
+                return joined("{", items, "}")
             case list():
-                return f"[{', '.join(map(self.of, thing))}]"
+                return joined("[", [*map(self.of, thing)], "]")
             case tuple():
                 return f"({', '.join(map(self.of, thing))}{',' * (len(thing) == 1)})"
             case keras.Sequential():
@@ -122,7 +122,7 @@ class Writer:
             for name, value in named.items()
             if name not in known or repr(value) != repr(known[name].default)
         ]
-        return f"{public_path(cls) or self._own(cls.__name__)}({', '.join(words)})"
+        return joined(f"{public_path(cls) or self._own(cls.__name__)}(", words, ")")
 
     def listed(self, key: str, value: Any) -> str:
         """Return the expression of a value, which is in the file of values if it is a long list."""
@@ -183,15 +183,13 @@ class Writer:
                 for name, value in named.items()
                 if name != "training" and value is not None  # which fit and predict decide
             ]
-            call = ", ".join([*map(self.of, node.arguments.args), *words])
-            lines.append(f"x{at} = {function}({call})")
+            words = [*map(self.of, node.arguments.args), *words]
+            lines.append(joined(f"x{at} = {function}(", words, ")"))
             for index, tensor in enumerate(node.outputs):
                 is_one = len(node.outputs) == 1
                 self._tensors[id(tensor)] = f"x{at}" if is_one else f"x{at}[{index}]"
-        ends = self.of(model._inputs_struct), self.of(model._outputs_struct)
-        lines = [
-            wrapped(line, WIDTH) for line in [*lines, f"return keras.Model({', '.join(ends)})"]
-        ]
+        ends = [self.of(model._inputs_struct), self.of(model._outputs_struct)]
+        lines.append(joined("return keras.Model(", ends, ")"))
         function = f"make_model_{len(self._models) + 1}"
         body = textwrap.indent("\n".join(lines), "    ")
         self._models.append(f"def {function}():\n{body}")
@@ -288,6 +286,15 @@ def _global_names(code: CodeType) -> Iterator[str]:
             yield str(step.argval)
         elif isinstance(step.argval, CodeType):
             yield from _global_names(step.argval)
+
+
+def joined(start: str, items: Sequence[str], end: str) -> str:
+    """Return an expression of items, each in a line of its own if one line would be too long."""
+    line = f"{start}{', '.join(items)}{end}"
+    if len(line) <= WIDTH:
+        return line
+    inner = textwrap.indent(",\n".join(items), "    ")
+    return f"{start}\n{inner},\n{end}"
 
 
 def number(value: float) -> str:

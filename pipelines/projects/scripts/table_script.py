@@ -38,15 +38,14 @@ def _read_columns(
     names, file_numbers = told["originals"], np.array(told["numbers"])
     columns = {name: _array(table[name].combine_chunks()) for name in table.column_names}
     numbers = row_numbers(rows, num_rows, {names[name]: own for name, own in columns.items()})
-    place = np.full(max(file_numbers.max(), numbers.max() + 1), -1)
-    place[file_numbers - 1] = np.arange(len(file_numbers))
-    is_read = place[numbers] >= 0
+    at = np.searchsorted(file_numbers, numbers + 1).clip(max=len(file_numbers) - 1)
+    is_read = file_numbers[at] == numbers + 1
     if told["is_whole"] and not is_read.all():
         raise ScriptFault(
             f"rows has {numbers[~is_read][0]:,}, and the file has the rows 0 to"
             f" {file_numbers.max() - 1:,}: leave rows that are made out of fit"
         )
-    at = place[numbers[is_read]]
+    at = at[is_read]
     return is_read, [
         FileColumn(name, names[name], values[at], file_numbers[at], missing(values).sum())
         for name, values in columns.items()
@@ -96,11 +95,11 @@ def write_table(written: ScriptParts, told: Json, folder: Path) -> Json:
     written.settings((first(given, 2), some))
     described = [_described(*used, notes=written.notes) for used in front.used.items()]
     written.notes += front.notes
-    if len(values) < len(told["numbers"]):
+    if left_out := sorted({*told["numbers"]} - {*columns[0].numbers.tolist()}):
         written.notes.append(
-            f"x has {len(values):,} of the file's {len(told['numbers']):,} rows; the workload uses"
-            " all, and splits them itself (prepare in run.yaml): remove from the file what is not"
-            " to learn"
+            f"rows of the file that it leaves out: {len(left_out):,}, such as row {left_out[0]:,};"
+            " the workload uses all, and splits them itself (prepare in run.yaml): remove from the"
+            " file those that a filter leaves out"
         )
     written.result |= {"label": label, "label_column": target.original, "columns": described}
     own = {

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 
 from components.shared.text.value_text import first_of
-from pipelines.projects.literals import literal, quoted, wrapped
+from pipelines.projects.literals import literal, quoted
 from pipelines.projects.scripts.record import VALUES, WEIGHTS
 from pipelines.projects.scripts.recorder import Recording
 from pipelines.projects.scripts.rows import first
 from pipelines.projects.scripts.script_text import ScriptFault
-from pipelines.projects.scripts.source import WIDTH, Writer
+from pipelines.projects.scripts.source import Writer, joined
 from trainer import Json
 
 COMPILED = ("loss", "loss_weights", "metrics", "weighted_metrics")
@@ -133,10 +133,9 @@ class ScriptParts:
                 self.notes.append(f"{name} is left out: {why}")
                 continue
             self._check_monitor(callback, batch)
-            callbacks.append(wrapped(self.writer.of(callback), WIDTH - 8) + ",")
+            callbacks.append(callback)
         if callbacks:
-            inner = textwrap.indent("\n".join(callbacks), "    ")
-            self.arguments.append(f"callbacks=[\n{inner}\n],")
+            self.arguments.append(f"callbacks={self.writer.of(callbacks)},")
 
     def _check_monitor(self, callback: Any, batch: tuple[Any, Any]) -> None:
         """Raise ScriptFault if a callback watches a number that fit does not have."""
@@ -173,7 +172,7 @@ class ScriptParts:
         settings = {"optimizer": self.model.optimizer} | {
             name: self.compiled[name] for name in COMPILED if self.compiled.get(name) is not None
         }
-        compiled = ", ".join(f"{key}={self.writer.of(value)}" for key, value in settings.items())
+        compiled = [f"{key}={self.writer.of(value)}" for key, value in settings.items()]
         body = [f"x = {self.writer.of(inputs)}", f"outputs = {model}(x)"]
         body.append("built = keras.Model(inputs, outputs)")
         imports, definitions = self.writer.definitions()
@@ -193,12 +192,12 @@ class ScriptParts:
             read = f'{FROM_FILE.format(VALUES)}.read_text("utf-8")'
             definitions.insert(0, f"VALUES = json.loads({read})")
             files = ["import json", "from pathlib import Path"]
-        body += [f"built.compile({compiled})", "return built"]
+        body += [joined("built.compile(", compiled, ")"), "return built"]
         imports = [*files, *[""] * bool(files), *dict.fromkeys(["import keras", *imports])]
         function = MODEL.format(
             line=self.recording.line,
             file=quoted(self.recording.script.path.name)[1:-1],
-            body=textwrap.indent("\n".join(wrapped(line, WIDTH) for line in body), "    "),
+            body=textwrap.indent("\n".join(body), "    "),
         )
         return {
             **self.result,

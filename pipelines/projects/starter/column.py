@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.values.written import numbers_of
 from pipelines.projects.literals import SourceText, call
-from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, TypeFacts
 from trainer import Json
 from trainer.workloads.declarations.features import Timestamp
 from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import PLAIN, Written
 
 FEATURE, KEY, GROUP, IGNORED, LABEL = "feature", "key", "group", "ignored", "label"
+NUMBER, TIME, LIST = "number", "time", "list"
+LIST_SEPARATOR = "|"
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
 EXCEL = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 MISSING = ("?", "\\N", *EXCEL, "N/A", "NULL", "null", "NaN", "nan")
@@ -39,13 +40,20 @@ class Reading:
 
     Attributes:
         form: of numbers or times; None if the values are none, or codes such as 007.
+        values: numbers, or seconds of times, of the distinct texts; null for other texts.
         markers: the texts that mean a missing value.
         mistakes: other texts that are not read, each with the reason.
     """
 
     form: Form | None = None
+    values: pa.Array = field(default_factory=lambda: pa.nulls(0))
     markers: Sequence[str] = ()
     mistakes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_odd(self) -> int:
+        """The number of texts that are not read."""
+        return len(self.markers) + len(self.mistakes)
 
 
 @dataclass(eq=False)
@@ -56,9 +64,11 @@ class TableColumn:
         name: in the file.
         declared: the name in the declaration, which an input of the model has, too.
         texts: the values without blanks around them, null for an empty one.
-        facts: of the types in a Parquet or JSON file.
+        stored: NUMBER, TIME or LIST if all values have such a type in a Parquet or JSON file.
+        unusable: the type of values that no feature has, or "".
+        length: the number of numbers in each list, or 0.
+        num_infinite: how many values are infinite.
         has_blanks: there were blanks around values.
-        readings: the forms that read all values, by the option for each; one in the end.
         unread: a text that looks like a time, of values that no format reads.
         role: FEATURE, KEY, GROUP, IGNORED or LABEL.
         kind: of a feature or label, such as `Number`; else "".
@@ -70,9 +80,13 @@ class TableColumn:
     name: str
     declared: str
     texts: pa.Array
-    facts: TypeFacts = field(default_factory=TypeFacts)
+    _: KW_ONLY
+    stored: str = ""
+    unusable: str = ""
+    length: int = 0
+    num_infinite: int = 0
     has_blanks: bool = False
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
     unread: str = ""
     role: str = ""
     kind: str = ""
@@ -110,11 +124,6 @@ class TableColumn:
     def needs_alias(self) -> bool:
         """True if files have another name than the declaration, even in normal form."""
         return self.declared not in (self.name, normal_form(self.name))
-
-    @property
-    def reading(self) -> Reading:
-        """The first of the forms."""
-        return next(iter(self.readings.values()))
 
     @property
     def written(self) -> Written | None:
@@ -185,8 +194,8 @@ class TableColumn:
     @cached_property
     def is_list(self) -> bool:
         """True if the values are lists, in texts with LIST_SEPARATOR between few different ones."""
-        if self.facts.kind == LIST or self.written:
-            return self.facts.kind == LIST
+        if self.stored == LIST or self.written:
+            return self.stored == LIST
         parts = pc.list_flatten(pc.split_pattern(self.present, LIST_SEPARATOR))
         is_several = len(parts) > (1 + LISTED) * len(self.present)
         return is_several and len(pc.utf8_trim_whitespace(parts).unique()) <= MAX_VOCABULARY

@@ -17,7 +17,7 @@ from trainer.references import valid_name
 STEPS = 2_000  # about as many steps of training
 EPOCHS = (3, 60)
 FEWEST_EXAMPLES = 30
-BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
+BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
 LARGE_BATCH = 512
 FEW_ROWS = 300
 RATIOS = SourceText(
@@ -96,7 +96,7 @@ class NewFolder:
         splits: the split of each of these files, if the files decide it.
         kind: of the label.
         said: on the data, a line each.
-        batch_size: of a model whose recipe says how long; 0: epochs for so many examples, too.
+        has_recipe: the model has one, which says how long to train.
         script: whose model and settings the workload has.
     """
 
@@ -107,7 +107,7 @@ class NewFolder:
     splits: Mapping[str, str] = field(default_factory=dict)
     instances: list[Json] = field(default_factory=list)
     said: tuple[str, ...] = ()
-    batch_size: int = 0
+    has_recipe: bool = False
     script: RecordedScript | None = None
 
     @property
@@ -120,9 +120,9 @@ class NewFolder:
         """The settings of the training."""
         if self.script:
             return self.script.train
-        if self.batch_size:
-            return {"batch_size": self.batch_size}
         size = next((size for most, size in BATCHES if self.num_examples < most), LARGE_BATCH)
+        if self.has_recipe:
+            return {"batch_size": size}
         epochs = min(max(round(STEPS * size / max(self.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
         return {"epochs": epochs, "batch_size": size}
 

@@ -25,11 +25,11 @@ from pipelines.projects.starter.column import (
     MISSING,
     MISSING_NUMBERS,
     MOST_ODD,
+    NUMBER,
     Form,
     Reading,
     TableColumn,
 )
-from pipelines.projects.starter.typed_columns import NUMBER
 from trainer.workloads.declarations.features import Timestamp
 from trainer.workloads.declarations.written import DIGITS, NEGATIVE, PLAIN, Written
 from trainer.workloads.encoding.moments import MONTH
@@ -92,110 +92,91 @@ def read_forms(
     names = [column.name for column in columns]
     if unknown := [name for name in told if name and name not in names]:
         raise DataError(f"--written {unknown[0]}: the columns are {', '.join(names)}")
+    doubts = []
     for column in columns:
         own = told.get(column.name, "") * bool(column.name)
-        _read(column, own or PLAIN * (column.facts.kind == NUMBER))
-        if own not in ("", TEXT) and column.reading.form is None:
+        texts = pa.array([*column.counts], pa.string())
+        readings = _readings(column, texts, own or PLAIN * (column.stored == NUMBER))
+        if len(readings) > 1:
+            is_point = separators <= {",", "|"}
+            readings = _decided(readings, texts, told.get("", ""), is_point=is_point)
+        markers = [text for text in MISSING if text in column.counts]
+        column.reading = next(iter(readings.values()), Reading(markers=markers))
+        if own not in ("", TEXT) and not readings:
             text = next(iter(column.counts), "")
             raise DataError(
                 f"--written {column.name}={own}: it does not read all values, as {text!r}"
             )
-    points = {point for column in columns if (point := _point_of(column))}
-    is_sure = points <= {"."} and separators <= {",", "|"}
-    point = "." if is_sure else points.pop() if len(points) == 1 else ""
-    for column in columns:
-        if len(column.readings) > 1:
-            _decide(column, told.get("", ""), point, is_sure=is_sure)
-    if doubts := [*filter(None, map(_doubt_of, columns))]:
+        if not own and not readings:
+            column.unread = _time_in([*column.counts][:MAX_TRIED])
+        if len(readings) > 1 and column.num_unique > 1:  # one tells nothing in any form
+            doubts.append(_doubt(column.name, readings, texts))
+    if doubts:
         raise DataError(f"{'; '.join(doubts)}: {DOUBTS}")
 
 
-def _read(column: TableColumn, told: str) -> None:
-    """Set the forms that read all values."""
-    tried = [*column.counts][:MAX_TRIED]
-    has_digits = told != TEXT and any(re.search(r"\d", text) for text in tried)
-    distinct = pa.array([*column.counts], pa.string())
-    for forms in (_number_forms, _time_forms) if has_digits else ():
-        if readings := _readings(column, forms(distinct, told), distinct):
-            column.readings = readings
-            return
-    column.readings = {"": Reading(markers=[text for text in MISSING if text in column.counts])}
-    like_times = [text for text in tried if re.search(LIKE_TIME, text)]
-    if not told and len(like_times) > (1 - MOST_UNLIKE) * len(tried):
-        column.unread = like_times[0]
+def _readings(column: TableColumn, texts: pa.Array, told: str) -> dict[str, Reading]:
+    """Return the readings of a column with the fewest odd texts in different forms, by option."""
+    tried = texts[:MAX_TRIED]
+    has_digits = pc.any(pc.match_substring_regex(tried, r"\d")).as_py()
+    for forms in (_number_forms, _time_forms) if has_digits and told != TEXT else ():
+        found: dict[str, Reading] = {}
+        for option, form in forms(texts, told).items():
+            if _values(tried, form).null_count > len(tried) / 2 + len(MISSING_NUMBERS):
+                continue
+            values = _values(texts, form)
+            reading = _reading(column, form, texts, values)
+            if reading and not any(values.equals(other.values) for other in found.values()):
+                found[option] = reading
+        if found:
+            least = min(reading.num_odd for reading in found.values())
+            return {option: own for option, own in found.items() if own.num_odd == least}
+    return {}
 
 
-def _point_of(column: TableColumn) -> str:
-    """Return the decimal sign of numbers that have one, and a single form; "" of others."""
-    form = column.written if len(column.readings) == 1 else None
-    sign = DIGITS[form.written][0] if form else ""
-    return sign if sign and pc.any(pc.match_substring(column.values, sign)).as_py() else ""
+def _time_in(texts: Sequence[str]) -> str:
+    """Return the first of texts that look like times, "" if some do not."""
+    like_times = [text for text in texts if re.search(LIKE_TIME, text)]
+    return like_times[0] if len(like_times) > (1 - MOST_UNLIKE) * len(texts) else ""
 
 
-def _decide(column: TableColumn, told: str, point: str, *, is_sure: bool) -> None:
-    """Keep the reading that is told, or that of numbers which the file and total evidence allow.
+def _decided(
+    readings: dict[str, Reading], texts: pa.Array, told: str, *, is_point: bool
+) -> dict[str, Reading]:
+    """Return the reading that is told, or that of numbers which total evidence allows; else all.
 
     Evidence is: all texts with a sign have groups of three digits, all others are below 1,000.
-    Against it is that the decimal sign of the file, `point`, is another; if that is sure, nothing
-    decides.
+    In a file with commas between fields the decimal sign is a point; if that is against the
+    evidence, nothing decides.
     """
-    readings, texts = column.readings, _texts(column)
     options = [option for option in readings if option in DIGITS]
     for option in options:
         sign, comma = DIGITS[option]
-        others = texts.filter(pc.invert(pc.match_substring(texts, comma))) if comma else texts
-        if 0 < len(others) < len(texts):
-            numbers = _values(others, readings[option].form)
-            is_grouped = pc.max(pc.abs(numbers)).as_py() < THOUSAND
-            if not is_sure:
+        has_comma = pc.match_substring(texts, comma or sign)
+        others = readings[option].values.filter(pc.invert(has_comma)).drop_null()
+        if comma and 0 < len(others) < len(readings[option].values.drop_null()):
+            is_grouped = pc.max(pc.abs(others)).as_py() < THOUSAND
+            if not is_point:
                 options = [other for other in options if (other == option) == is_grouped]
-            elif is_grouped and sign != point:
+            elif is_grouped and sign != ".":
                 options = []  # the file and the column speak against each other
             break
-    options = [option for option in options if point in (DIGITS[option][0], "")]
+    if is_point:
+        options = [option for option in options if DIGITS[option][0] == "."]
     chosen = [told] if told in readings else options
-    if len(chosen) == 1:
-        column.readings = {chosen[0]: readings[chosen[0]]}
+    return {chosen[0]: readings[chosen[0]]} if len(chosen) == 1 else readings
 
 
-def _doubt_of(column: TableColumn) -> str:
-    """Return a text that a column's readings differ about, and each with its option, or ""."""
-    texts, readings = _texts(column), column.readings
-    if len(readings) == 1 or len(texts) == 1:  # which tells nothing in any form
-        return ""
-    values = [_values(texts, reading.form) for reading in readings.values()]
-    at = pc.index(pc.equal(*values[:2]).fill_null(False), False).as_py()
+def _doubt(name: str, readings: Mapping[str, Reading], texts: pa.Array) -> str:
+    """Return a text that readings differ about, and each with its option."""
+    first, second, *_ = (reading.values for reading in readings.values())
+    is_same = pc.or_(pc.equal(first, second).fill_null(False), first.is_null())
+    at = pc.index(is_same, False).as_py()
     shown = []
-    for own, option in zip(values, readings, strict=True):
-        value = own if option in DIGITS else own.cast(pa.timestamp("s"))
-        told = quote(f"{column.name}={option}")
-        shown.append(f"{value.cast(pa.string())[at]} (--written {told})")
-    return f"{column.name}: {texts[at].as_py()!r} is {' or '.join(shown)}"
-
-
-def _texts(column: TableColumn) -> pa.Array:
-    odd = {*column.reading.markers, *column.reading.mistakes}
-    return pa.array([text for text in column.counts if text not in odd], pa.string())
-
-
-def _readings(
-    column: TableColumn, forms: Mapping[str, Form], distinct: pa.Array
-) -> dict[str, Reading]:
-    """Return the readings with the fewest mistakes in different forms, by their options."""
-    found: dict[str, Reading] = {}
-    read: list[pa.Array] = []
-    for option, form in forms.items():
-        head = _values(distinct[:MAX_TRIED], form)
-        if head.null_count > len(head) / 2 + len(MISSING_NUMBERS):
-            continue
-        values = _values(distinct, form)
-        reading = _reading(column, form, distinct, values)
-        if reading and not any(map(values.equals, read)):
-            found[option] = reading
-            read.append(values)
-    num_odd = {option: len(own.markers) + len(own.mistakes) for option, own in found.items()}
-    least = min(num_odd.values(), default=0)
-    return {option: own for option, own in found.items() if num_odd[option] == least}
+    for option, reading in readings.items():
+        values = reading.values if option in DIGITS else reading.values.cast(pa.timestamp("s"))
+        shown.append(f"{values.cast(pa.string())[at]} (--written {quote(f'{name}={option}')})")
+    return f"{name}: {texts[at].as_py()!r} is {' or '.join(shown)}"
 
 
 def _values(texts: pa.Array, form: Form | None) -> pa.Array:
@@ -241,7 +222,7 @@ def _reading(
         return None
     why = "is not a number" if isinstance(form, Written) else "is not a time"
     reasons = {text: TOO_LARGE if text in large else why for text in mistakes}
-    return Reading(form, [*known, *repeated], reasons)
+    return Reading(form, values, [*known, *repeated], reasons)
 
 
 def _number_forms(distinct: pa.Array, told: str) -> dict[str, Form]:

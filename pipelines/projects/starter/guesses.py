@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.evaluate.gate.leaks import TrainColumn
+from components.evaluate.gate.telling import Floats
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.starter.column import (
@@ -14,12 +16,13 @@ from pipelines.projects.starter.column import (
     GROUP,
     IGNORED,
     KEY,
+    LIST_SEPARATOR,
     MAX_VOCABULARY,
+    TIME,
     TableColumn,
     rows_text,
 )
 from pipelines.projects.starter.forms import TOO_LARGE, seconds_in
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR, TIME
 from trainer import Json
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 from trainer.workloads.declarations.names import normal_form
@@ -56,15 +59,11 @@ WHOLE_TIMES = {
     "%Y%m%d": DAYS,
     "%Y%m": (190_001, 220_001),
 }
-# Digits of dates without signs between, and the years that these have.
-DATES = {"%Y%m%d": 8, "%Y%m": 6, "%m%d%Y": 8, "%d%m%Y": 8}
-FIRST_YEAR, LAST_YEAR = 1900, 2100
 USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
-UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,\'\s]\S*)$"
-MOST_UNITS = 5  # of a column
+MOST_BUCKETS = 1_000_000
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -80,25 +79,30 @@ def guess_roles(columns: Sequence[TableColumn], num_rows: int, *, has_key: bool 
         column.role = IGNORED
     for column in deciding:
         column.seen += ", all in the same split" * (column.role == GROUP)
-    if not has_key and not any(column.role == FEATURE for column in columns):
-        for column in columns:  # x of a curve, perhaps
-            if column.kind:
+
+
+def use_keys(columns: Sequence[TableColumn]) -> None:
+    """Have numbers of the rows be features if there are no others: x of a curve, perhaps."""
+    if not any(column.role == FEATURE for column in columns):
+        for column in columns:
+            if column.kind == "Number":
                 column.role, column.is_said = FEATURE, True
 
 
 def leaks_of(features: Sequence[TableColumn], label: TableColumn) -> dict[TableColumn, str]:
     """Return a warning for each feature that tells the label, alone or with others."""
     has_classes = label.kind in ("Binary", "Classes")
-    both = {}
+    columns = []
     for column in features:
         codes = codes_of(column.values)
         is_flag = column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
-        both[column.declared] = (codes, codes if is_flag else np.asarray(column.numbers))
+        numbers = codes if is_flag else np.asarray(column.numbers)
+        columns.append(TrainColumn(column.declared, codes, numbers))
     values = codes_of(label.values) if has_classes else np.asarray(label.numbers)
-    told, after = f"tells {label.name}", "remove it if it is known only afterwards"
-    words = find_leaks(both, values, has_classes=has_classes)
+    words = find_leaks(columns, values, has_classes=has_classes)
+    after = "remove it if it is known only afterwards"
     return {
-        column: f"{told} {words[column.declared]}: {after}"
+        column: f"tells {label.name} {words[column.declared]}: {after}"
         for column in features
         if column.declared in words
     }
@@ -110,7 +114,7 @@ def _guess_role(column: TableColumn, num_rows: int) -> None:
     if reason := _useless(column, form, num_rows):
         column.guess(IGNORED, seen=reason)
         return
-    if length := column.facts.length:
+    if length := column.length:
         seen = f"lists of {length} numbers"
         column.guess(FEATURE, "Number", {"length": length}, seen=seen)
         return
@@ -126,14 +130,13 @@ def _guess_role(column: TableColumn, num_rows: int) -> None:
 
 def _useless(column: TableColumn, form: str, num_rows: int) -> str:
     """Return why a column cannot be a feature, or ""."""
-    facts, num_present = column.facts, len(column.present)
+    num_present = len(column.present)
     large = [text for text, why in column.reading.mistakes.items() if why == TOO_LARGE]
-    num_infinite = facts.num_infinite + sum(column.counts[text] for text in large)
+    num_infinite = column.num_infinite + sum(column.counts[text] for text in large)
     what = f"{large[0]!r} and the like" if large else "infinite"
-    index = "the numbers of the rows" if column.is_whole else "an index without a name"
     unread = f"it looks like times, such as {column.unread!r}, but no format reads all"
     reasons = {
-        f"values of the type {facts.unusable}: {UNUSABLE}": facts.unusable,
+        f"values of the type {column.unusable}: {UNUSABLE}": column.unusable,
         f"{what} in {rows_text(num_infinite)}: write them as empty to use it": (
             num_infinite > MOST_INFINITE * num_rows
         ),
@@ -141,7 +144,7 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
         f"missing in {num_rows - num_present:,} of {num_rows:,} rows": (
             num_present < FEW_SHARE * num_rows
         ),
-        index: form in INDEX_NAMES,
+        "an index of the rows": form in INDEX_NAMES,
         f"{''.join(column.present[:1].to_pylist())!r} in all rows": (
             column.num_unique == 1 and num_present == num_rows
         ),
@@ -153,14 +156,9 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
 def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     """Return whether a column tells rows, or groups of rows, apart; then it is guessed."""
     is_unique = column.num_unique == num_rows
-    # Those with a currency or unit are amounts.
-    may_count = is_unique and column.is_whole and column.written and not column.written.signs
-    if (
-        may_count
-        and (span := column.summary["max"] - column.summary["min"] + 1) <= DENSE * num_rows
-    ):
-        nearly = "nearly " * (span > num_rows)
-        column.guess(KEY, "Number", seen=f"{nearly}consecutive numbers, another in every row")
+    if is_unique and _numbers_rows(np.asarray(column.numbers), column):
+        seen = "consecutive numbers, or in equal steps, another in every row"
+        column.guess(KEY, "Number", seen=seen)
     elif not ID_NAME.search(form) or (column.written and not column.is_whole):
         return False
     elif is_unique:
@@ -176,9 +174,22 @@ def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     return True
 
 
+def _numbers_rows(numbers: Floats, column: TableColumn) -> bool:
+    """Return whether different numbers are nearly consecutive, or in equal steps from row to row.
+
+    Those with a currency or unit are amounts.
+    """
+    if column.written is None or column.written.signs:
+        return False
+    if column.is_whole and np.ptp(numbers) < DENSE * len(numbers):
+        return True
+    line, step = np.linspace(numbers[0], numbers[-1], len(numbers), retstep=True)
+    return bool(np.abs(numbers - line).max() < abs(step) / 2)  # they may be rounded
+
+
 def _is_time(column: TableColumn, form: str) -> bool:
     """Return whether a column has times; of days it has the parts of days, or the year."""
-    if column.facts.kind == TIME:
+    if column.stored == TIME:
         first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
         column.guess(FEATURE, "Timestamp", seen=f"{first} to {last}")
         return True
@@ -216,7 +227,10 @@ def _is_number(column: TableColumn, form: str) -> bool:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
-    dates = _perhaps_dates(column)
+    time = _whole_time(column)  # though no name says so
+    dates = ""
+    if time and "%" in time.format:
+        dates = f"; perhaps dates: to read them so, give --written {column.name}={time.format}"
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
@@ -235,19 +249,6 @@ def _is_number(column: TableColumn, form: str) -> bool:
     return True
 
 
-def _perhaps_dates(column: TableColumn) -> str:
-    """Return that all values are dates in digits, with the option that reads them so, or ""."""
-    texts = column.present.unique()
-    sizes = pc.utf8_length(texts).unique().to_pylist()
-    for form in (form for form, size in DATES.items() if sizes == [size]):
-        seconds = seconds_in(texts, Timestamp(column.name, format=form))
-        if not seconds.null_count:
-            years = pc.year(seconds.cast(pa.timestamp("s")))
-            if pc.min(years).as_py() >= FIRST_YEAR and pc.max(years).as_py() < LAST_YEAR:
-                return f"; perhaps dates: to read them so, give --written {column.name}={form}"
-    return ""
-
-
 def _guess_words(column: TableColumn, num_rows: int) -> None:
     """Guess a list, a code, a text, an identifier or a category."""
     texts, unique = column.present, column.num_unique
@@ -261,7 +262,7 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
         column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
     elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        _guess_category(column, seen + _perhaps_dates(column), is_said=True)
+        _guess_category(column, seen, is_said=True)
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
         column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     elif is_unique:
@@ -269,30 +270,14 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
         column.guess(IGNORED, seen=seen)
     else:
         is_rare = unique > max(MOST_CODES, len(texts) / 2)
-        units = _units(column)
         seen = _shares(column) + "; few rows of each" * is_rare
-        if units:
-            seen += (
-                f"; perhaps quantities in {', '.join(units)}: write them in one unit to use them"
-            )
-        _guess_category(column, seen, is_said=is_rare or bool(units))
-
-
-def _units(column: TableColumn) -> list[str]:
-    """Return the few units that nearly all values have behind a number, [] of none or of codes."""
-    units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
-    few = sorted(units.unique().to_pylist())
-    is_few = len(few) <= MOST_UNITS and not any(map(str.isupper, few))
-    return few if is_few and len(units) > LARGE_SHARE * len(column.present) else []
+        _guess_category(column, seen, is_said=is_rare)
 
 
 def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:
-    """Guess a category, of many values hashed to about twice as many buckets."""
-    size = 1_000
-    while size < column.num_unique:
-        size *= 10
-    is_hashed = column.num_unique > MAX_VOCABULARY
-    arguments = {"hashed": min(size, 1_000_000)} if is_hashed else {}
+    """Guess a category, of many values hashed to several times as many buckets."""
+    num_buckets = min(10 ** len(str(column.num_unique)), MOST_BUCKETS)
+    arguments = {"hashed": num_buckets} if column.num_unique > MAX_VOCABULARY else {}
     column.guess(FEATURE, "Category", arguments, seen=seen, is_said=is_said)
 
 

@@ -16,7 +16,6 @@ from pipelines.projects.starter.labels import BINARY, CLASSES
 from pipelines.projects.starter.pictures import guess_shape
 from trainer.workloads import Split
 
-FEWEST = 10  # images of a class
 MOST_SHOWN = 8  # classes
 LABELS = "; or give the file with the labels of a flat folder: --table labels.csv --label COLUMN"
 AS_IN_SCRIPT = SourceText("    augment_with=None,  # the default shifts images a little\n")
@@ -50,7 +49,6 @@ def start_images(folder: str, *, script: Path | None = None) -> NewFolder:
     code = record(script, told) if script else None
     if code:
         size, channels = (code.size[0], code.size[1]), code.channels
-    rare = [(images.classes[at], counts[at]) for at in counts if counts[at] < FEWEST]
     shown = [f"{name} {counts[at]:,}" for at, name in enumerate(images.classes)]
     label = code.label if code else {}
     pair = label["values"] if label.get("kind") == "binary" else ()
@@ -72,10 +70,7 @@ def start_images(folder: str, *, script: Path | None = None) -> NewFolder:
         data=(folder,),
         num_examples=len(files),
         kind=BINARY if pair else CLASSES,
-        said=(
-            *_on_folders(images),
-            *(f"the class {name} has only {number} images" for name, number in rare),
-        ),
+        said=tuple(_on_folders(images)),
         script=code,
     )
 

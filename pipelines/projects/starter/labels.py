@@ -9,9 +9,14 @@ import pyarrow.compute as pc
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.outcome import ranked_values
 from components.prepare_examples.tables.values.written import NUMBER_PATTERN
-from pipelines.projects.starter.column import LABEL, MOST_ODD, TableColumn, rows_text
+from pipelines.projects.starter.column import (
+    LABEL,
+    LIST_SEPARATOR,
+    MOST_ODD,
+    TableColumn,
+    rows_text,
+)
 from pipelines.projects.starter.reading import Contents
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer.errors import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "Binary", "Classes", "Multilabel", "Regression"
@@ -19,11 +24,7 @@ MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
 POINT_ZERO = r"\.0*$"  # of whole numbers
-POSITIVE = (
-    *("ja", "oui", "si", "sí", "sim", "yes", "y", "true", "t", "1", "positive", "pos", "churned"),
-    *("default", "bad", "fraud", "spam", "malignant", "m", "failed", "failure", "left", ">50k"),
-    *("high", "good", "survived"),
-)
+POSITIVE = ("yes", "y", "true", "t", "1", "positive", "pos", "ja", "oui", "si", "sí", "sim")
 NO_COLUMN = (
     " (--header a,b,… names the columns of a file whose first line has values; if the first line is"
     " a title, remove the lines above the header)"
@@ -47,8 +48,7 @@ def guess_label(
     if name in contents.lacks:
         raise DataError(f"{contents.lacks[name]} has no label {name!r}; leave the file out")
     column = contents.of(name)
-    facts = column.facts
-    if type_name := facts.unusable or (facts.length and f"list of {facts.length} numbers"):
+    if type_name := column.unusable or (column.length and f"list of {column.length} numbers"):
         what = "a label is a number, a text or a list of texts"
         raise DataError(f"--label {name}: its type is {type_name}; {what}")
     if column.has_whole_texts:  # 1 and 1.0 are one value
@@ -101,7 +101,7 @@ def _without_mistakes(column: TableColumn) -> TableColumn:
         return column
     mistakes = dict.fromkeys(once, f"is neither {values[0]!r} nor {values[1]!r}")
     reading = replace(column.reading, mistakes={**column.reading.mistakes, **mistakes})
-    return replace(column, readings={"": reading})
+    return replace(column, reading=reading)
 
 
 def values_of(column: TableColumn, texts: Sequence[str]) -> tuple[str | int, ...]:

@@ -15,11 +15,10 @@ from components.prepare_examples.tables.reading.typed import json_batches, parqu
 from components.prepare_examples.tables.rows import HEADER
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.values.written import plain_texts
 from pipelines.projects.starter.column import TableColumn
 from pipelines.projects.starter.forms import read_forms
 from pipelines.projects.starter.names import valid_names
-from pipelines.projects.starter.typed_columns import facts_of, texts_of
+from pipelines.projects.starter.typed_columns import column_of
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.labels import Classes
 from trainer.workloads.declarations.names import normal_form
@@ -123,10 +122,7 @@ def read_columns(
             else pa.nulls(table.num_rows, pa.string())
             for table in tables
         ]
-        texts = pa.concat_arrays(map(texts_of, chunks))
-        is_plain = pc.all(pc.equal(pc.utf8_trim_whitespace(texts), texts)).as_py()
-        column = TableColumn(name, declared, plain_texts(texts), facts_of(chunks), not is_plain)
-        contents.columns.append(column)
+        contents.columns.append(column_of(name, declared, chunks))
     read_forms(contents.columns, told or {}, {file.separator for file in files})
     return contents
 
@@ -156,7 +152,7 @@ def _tables(
 
 def _check_names(file: TableFile, rows: pa.Table) -> None:
     """Raise DataError if the first line seems to hold values: they recur in their columns."""
-    names = file.names[: len(file.names) - len(file.folder_values)]
+    names = file.names[: file.num_own]
     recurs = [pc.index(rows[name], name).as_py() >= 0 for name in names]
     is_number = list(map(_is_number, names))
     is_numbered = list(names) == [str(number) for number in range(len(names))]
@@ -170,11 +166,11 @@ def _is_number(name: str) -> bool:
 
 
 def _typed_tables(file: TableFile, contents: Contents) -> Iterator[pa.Table]:
-    num_rows, num_own = 0, len(file.names) - len(file.folder_values)
+    num_rows = 0
     try:
         for batch in (json_batches if file.kind == JSON else parquet_batches)(file.path):
             table = pa.Table.from_batches([batch])
-            for name, value in zip(file.names[num_own:], file.folder_values, strict=True):
+            for name, value in zip(file.names[file.num_own :], file.folder_values, strict=True):
                 table = table.append_column(name, pa.array([value] * len(table), pa.string()))
             contents.rows += range(num_rows, num_rows + len(table))
             num_rows += len(table)

@@ -13,11 +13,7 @@ from pipelines.projects.starter.reading import Contents
 
 def record(script: Path, contents: Contents, *, label: str, kind: str) -> RecordedScript:
     """Run a script, and check what its fit gets against the table."""
-    usable = [
-        column
-        for column in contents.columns
-        if not column.facts.unusable and not column.facts.length
-    ]
+    usable = [column for column in contents.columns if not column.unusable and not column.length]
     columns = {
         column.declared: column.numbers if column.written else column.values for column in usable
     }

@@ -20,10 +20,17 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.kinds import RECORDS, file_kind
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import SourceText, call, comment, fill, quoted
-from pipelines.projects.starter.column import FEATURE, IGNORED, TableColumn
+from pipelines.projects.starter.column import (
+    FEATURE,
+    IGNORED,
+    LIST,
+    LIST_SEPARATOR,
+    NUMBER,
+    TableColumn,
+)
 from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
 from pipelines.projects.starter.forms import TEXT, read_forms
-from pipelines.projects.starter.guesses import guess_roles, leaks_of
+from pipelines.projects.starter.guesses import guess_roles, leaks_of, use_keys
 from pipelines.projects.starter.labels import (
     BINARY,
     CLASSES,
@@ -33,7 +40,6 @@ from pipelines.projects.starter.labels import (
 )
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.reading import Contents
-from pipelines.projects.starter.typed_columns import LIST, LIST_SEPARATOR, NUMBER, TypeFacts
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
@@ -62,16 +68,18 @@ class Seen:
         unusable = "" if is_text else NO_TEXT
         [size, *others] = self.lengths
         is_number = "string" not in self.dtypes
-        facts = TypeFacts(
-            kind=LIST if others or size > 1 else NUMBER * is_number,
-            unusable=SEVERAL if len(self.dtypes) > 1 else unusable,
-            length=size if is_number and not others and size > 1 else 0,
-        )
         rows = [
             LIST_SEPARATOR.join(filter(None, texts.get(at, ()))) or None
             for at in range(num_records)
         ]
-        return TableColumn(name, declared, pa.array(rows, pa.string()), facts)
+        return TableColumn(
+            name,
+            declared,
+            pa.array(rows, pa.string()),
+            stored=LIST if others or size > 1 else NUMBER * is_number,
+            unusable=SEVERAL if len(self.dtypes) > 1 else unusable,
+            length=size if is_number and not others and size > 1 else 0,
+        )
 
     def declaration(self, num_records: int) -> SourceText:
         """Return the declaration of a feature."""
@@ -98,11 +106,14 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> NewF
     target = _label(columns, label, seen, kind.title())
     features = [column for column in columns if column.name != label]
     for column in features:
-        if column.facts.unusable or (column.facts.kind == LIST and not column.facts.length):
-            column.guess(IGNORED, seen=column.facts.unusable or UNEVEN)
+        if column.unusable or (column.stored == LIST and not column.length):
+            column.guess(IGNORED, seen=column.unusable or UNEVEN)
     guessed = [column for column in features if not column.role]
     guess_roles(guessed, num_records, has_key=True)  # no feature decides about the split
-    used = [column for column in features if column.role == FEATURE and column.kind != "Text"]
+    for column in guessed:
+        column.role = IGNORED if column.kind == "Text" else column.role
+    use_keys(guessed)
+    used = [column for column in features if column.role == FEATURE]
     reasons = {column.name: column.seen for column in features if column not in used}
     if not used:
         shown = "; ".join(f"{name}: {why}" for name, why in reasons.items())
@@ -195,21 +206,16 @@ def _label(
     kind = kind or (REGRESSION if has_numbers else usual)
     contents = Contents([*columns], rows=[*range(len(columns[0].texts))])
     target = guess_label(contents, name, kind=kind)
-    problems = {
-        "it is no float32 in the records, as a regression needs": (
-            kind == REGRESSION and not has_numbers
-        ),
-        f"it has values such as {[*values][:5]}; a binary label has 0 and 1": (
-            kind == BINARY and not values <= {0, 1}
-        ),
-        "it has several numbers in a record; several texts are a Multilabel": (
-            kind == MULTILABEL and not has_texts
-        ),
-        f"{len(values):,} whole numbers are no classes": (
-            kind == CLASSES and not has_texts and len(values) > MOST_CLASSES
-        ),
+    is_allowed = {
+        REGRESSION: has_numbers,
+        BINARY: values <= {0, 1},
+        MULTILABEL: has_texts,
+        CLASSES: has_texts or len(values) <= MOST_CLASSES,
     }
-    for problem, is_so in problems.items():
-        if is_so:
-            raise DataError(f"--label {name}: {problem}")
+    if not is_allowed[kind]:
+        raise DataError(
+            f"--label {name}: records have values such as {[*values][:5]}, which are no {kind}: a"
+            " Regression needs float32, Binary 0 and 1, a Multilabel texts, Classes texts or at"
+            f" most {MOST_CLASSES:,} whole numbers"
+        )
     return target

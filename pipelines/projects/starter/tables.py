@@ -1,33 +1,35 @@
 """workload.py for a table: guesses of its features and label."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import find_files
-from components.shared.text.value_text import first_of
 from pipelines.projects.literals import SourceText, comment, fill, literal, quoted
 from pipelines.projects.scripts.record import RecordedScript
-from pipelines.projects.starter.column import FEATURE, GROUP, IGNORED, KEY, TableColumn
+from pipelines.projects.starter.column import (
+    FEATURE,
+    GROUP,
+    IGNORED,
+    KEY,
+    LIST_SEPARATOR,
+    TableColumn,
+)
 from pipelines.projects.starter.folder import NewFolder, check_number, workload_source
-from pipelines.projects.starter.guesses import guess_roles, leaks_of
+from pipelines.projects.starter.guesses import guess_roles, leaks_of, use_keys
 from pipelines.projects.starter.labels import BINARY, CLASSES, guess_label
 from pipelines.projects.starter.notes import notes_of, shared
 from pipelines.projects.starter.pictures import PictureColumn, find_picture_column
 from pipelines.projects.starter.reading import Contents, read_columns
 from pipelines.projects.starter.recorded_table import guess_as_used, label_of, record
 from pipelines.projects.starter.splits import check_classes, notes_on_split, split_of_files
-from pipelines.projects.starter.typed_columns import LIST_SEPARATOR
 from trainer import Json
 from trainer.workloads.declarations.names import declared_names
 
 NUM_INSTANCES = 2
 LINE = 100
-BATCHES = ((2_000, 32), (20_000, 128), (200_000, 256))  # rows below which a batch has this size
-LARGE_BATCH = 512
-MOST_SHOWN = 5
 
 
 def start_table(
@@ -68,6 +70,8 @@ def start_table(
         columns.remove(picture.column)
     guessed = [*([picture.column, picture.key] if picture else ()), *columns]
     guess_roles(columns, contents.num_rows, has_key=bool(picture))
+    if not picture:
+        use_keys(columns)
     if code:
         for column in columns:
             guess_as_used(column, code)
@@ -80,7 +84,6 @@ def start_table(
     leaks = leaks_of([column for column in features if column.kind != "Image"], target)
     for column, warning in leaks.items():
         column.seen += f"; {warning}"
-    batch = next((size for most, size in BATCHES if contents.num_rows < most), LARGE_BATCH)
     return NewFolder(
         workload=_source(contents, guessed, target, script=code, header=header),
         data=(*patterns, *filter(None, [images])),
@@ -88,31 +91,15 @@ def start_table(
         num_examples=contents.num_rows,
         kind=target.kind,
         instances=_instances(features, picture),
-        batch_size=0 if picture else batch,
+        has_recipe=not picture,
         script=code,
         said=(
-            *(_on_required(features, code) if code else ()),
             *shared(leaks.items()),
             *(picture.notes if picture else ()),
             *(notes_on_split(contents, features, files) if not code else ()),
             *notes_of(contents, [target, *columns]),
         ),
     )
-
-
-def _on_required(features: Sequence[TableColumn], script: RecordedScript) -> Iterator[str]:
-    """Yield which numbers are required, since the script has no value for a missing one."""
-    names = [
-        column.name
-        for column in features
-        if "is_required" in column.arguments and column.declared not in script.dropped
-    ]
-    if names:
-        yield (
-            f"never missing: {first_of(names, MOST_SHOWN)}; so is_required=True: {script.path.name}"
-            " has no value for a missing one; later rows without one are quarantined, and counted."
-            " To keep them, let model fill the value"
-        )
 
 
 def _source(
@@ -190,7 +177,7 @@ def _instances(features: Sequence[TableColumn], picture: PictureColumn | None) -
 def _plain(column: TableColumn, row: int) -> Any:
     """Return a value as a request has it."""
     text = column.values[row].as_py()
-    if column.facts.length or "separator" in column.arguments:
+    if column.length or "separator" in column.arguments:
         items = [item.strip() for item in text.split(LIST_SEPARATOR)]
         return items if column.kind == "Category" else [float(item) for item in items]
     is_number = column.kind == "Number" or column.seen.startswith("Unix ")

@@ -1,18 +1,16 @@
-"""Columns of Parquet and JSON files as texts, with the facts that their types tell."""
+"""Columns of files as texts, with what the types of Parquet and JSON files tell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.parquet_columns import decoded, is_list_type
-from components.prepare_examples.tables.values.written import numbers_of
+from components.prepare_examples.tables.values.written import numbers_of, plain_texts
+from pipelines.projects.starter.column import LIST, LIST_SEPARATOR, NUMBER, TIME, TableColumn
 from trainer.workloads.declarations.written import Written
 
-LIST_SEPARATOR = "|"
 UNEVEN = "list of numbers, of which some are missing or longer than others"
-NUMBER, TIME, LIST = "number", "time", "list"
 TESTS = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     TIME: (pa.types.is_timestamp, pa.types.is_date),
@@ -21,26 +19,10 @@ TESTS = {
 NO_FEATURE = (pa.types.is_nested, pa.types.is_duration, pa.types.is_time)
 
 
-@dataclass(frozen=True)
-class TypeFacts:
-    """Facts about a column from the types of its values.
-
-    Attributes:
-        kind: NUMBER, TIME or LIST if all values have such a type, else "".
-        unusable: the type of values that no feature has, or "".
-        length: the number of numbers in each list, or 0.
-        num_infinite: how many values are infinite.
-    """
-
-    kind: str = ""
-    unusable: str = ""
-    length: int = 0
-    num_infinite: int = 0
-
-
-def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
-    """Return the facts about the values of a column, in parts of perhaps different types."""
-    present = [chunk for chunk in map(decoded, chunks) if chunk.null_count < len(chunk)]
+def column_of(name: str, declared: str, chunks: Sequence[pa.Array]) -> TableColumn:
+    """Return a column, whose parts may have different types, as texts."""
+    chunks = [*map(decoded, chunks)]
+    present = [chunk for chunk in chunks if chunk.null_count < len(chunk)]
     kinds = [
         kind
         for kind, tests in TESTS.items()
@@ -56,13 +38,21 @@ def facts_of(chunks: Sequence[pa.Array]) -> TypeFacts:
         elif pa.types.is_floating(present[0].type.value_type):
             unusable = UNEVEN
     floats = [array for array in present if pa.types.is_floating(array.type)]
-    infinite = sum(pc.sum(pc.is_inf(array)).as_py() or 0 for array in floats)
-    return TypeFacts("".join(kinds), unusable, length, infinite)
+    texts = pa.concat_arrays(map(_texts_of, chunks))
+    return TableColumn(
+        name,
+        declared,
+        plain_texts(texts),
+        stored="".join(kinds),
+        unusable=unusable,
+        length=length,
+        num_infinite=sum(pc.sum(pc.is_inf(array)).as_py() or 0 for array in floats),
+        has_blanks=not pc.all(pc.equal(pc.utf8_trim_whitespace(texts), texts)).as_py(),
+    )
 
 
-def texts_of(column: pa.Array) -> pa.Array:
+def _texts_of(column: pa.Array) -> pa.Array:
     """Return values as texts; null for those that are missing, infinite or of an unusable type."""
-    column = decoded(column)
     if not _is_usable(column):
         return pa.nulls(len(column), pa.string())
     if is_list_type(column.type):

@@ -18,7 +18,7 @@ from pipelines.projects.trial.places import with_colons
 from pipelines.projects.user_code import STACKS_SECONDS, running
 from trainer import paths
 from trainer.errors import ConfigError
-from trainer.references import BUILT_IN, FILE
+from trainer.references import BUILT_IN
 
 MODULE = "pipelines.projects.trial"
 TIMEOUT_SECONDS = 120
@@ -112,16 +112,12 @@ def _try_code(
 
 def _localized(finding: Finding, snapshot: Snapshot) -> Finding:
     """Return a finding with the user's files in place of copies, from the current folder."""
-    project = snapshot.project
-    copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
-    above = os.path.relpath(project.path.parent)
-    short = "" if above == "." else f"{above}/"
-    if short.startswith("../.."):
-        short = f"{project.path.parent}/"
+    parent = snapshot.project.path.parent
+    above = os.path.relpath(parent)
+    short = "" if above == "." else f"{parent if above.startswith('../..') else above}/"
 
     def local(text: str) -> str:
-        text = with_colons(text).replace(copied, str(project.path))
-        return text.replace(f"{project.path.parent}/", short)
+        return snapshot.in_users_words(with_colons(text)).replace(f"{parent}/", short)
 
     problems = tuple(map(local, finding.problems))
     return dataclasses.replace(finding, problems=problems, detail=local(finding.detail))

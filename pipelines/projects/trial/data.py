@@ -6,7 +6,6 @@ from pathlib import Path
 from components.evaluate.folds import folds_note, num_folds
 from components.evaluate.gate.leaks import train_columns
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.gate.telling import Floats
 from components.evaluate.gate.undefined import NEEDED_CLASSES, absent_classes
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
@@ -136,9 +135,8 @@ def _leaks(folder: Path, workload: Workload) -> list[str]:
     """Return in words which columns tell the label, alone or together."""
     label = workload.label
     columns, labels = train_columns(str(folder), workload)
-    values: dict[str, tuple[Floats, Floats]] = {}
-    for column in columns:  # of the parts of a time, the first one
-        values.setdefault(column.name, (column.codes, column.numbers))
-    leaks = find_leaks(values, labels, has_classes=not isinstance(label, Regression))
+    first = {column.name: column for column in reversed(columns)}  # of the parts of a time
+    has_classes = not isinstance(label, Regression)
+    leaks = find_leaks([*first.values()][::-1], labels, has_classes=has_classes)
     told = [f"{name} tells {label.column} {words}" for name, words in leaks.items()]
     return [f"{first_of(told, NUM_SHOWN)}: {AFTER}"] if told else []

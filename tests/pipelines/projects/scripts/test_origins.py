@@ -115,6 +115,6 @@ def test_columns_alike_are_told_apart_by_their_names():
     columns = [column_of(known, "celsius"), column_of(known * 1.8 + 32, "fahrenheit")]
     x = (known - 40) / 10
     with pytest.raises(ScriptFault, match="celsius and fahrenheit alike: give x as a DataFrame"):
-        explain(x, columns, name="column 0", previous=None)
-    assert explain(x, columns, name="fahrenheit", previous=None).column is columns[1]
-    assert explain(known, columns, name="column 0", previous=None).column is columns[0]
+        explain(x, columns, name="column 0")
+    assert explain(x, columns, name="fahrenheit").column is columns[1]
+    assert explain(known, columns, name="column 0").column is columns[0]

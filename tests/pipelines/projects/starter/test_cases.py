@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
+from pipelines.cli import main
 from pipelines.projects.runs import find_run
-from pipelines.projects.starter.__main__ import main
 from tests.support.data.cases import forms, images, parquet, records, tables
 from tests.support.data.cases.case import Case, Result
 from tests.support.data.trials import try_data
@@ -34,7 +34,7 @@ def new(tmp_path, monkeypatch, capsys):
     def do(case: Case) -> tuple[int, str]:
         monkeypatch.chdir(tmp_path)
         case.write(tmp_path)
-        code = main(["own", *case.words.split()])
+        code = main(["new", "own", *case.words.split()])
         return code, "".join(capsys.readouterr())
 
     return do

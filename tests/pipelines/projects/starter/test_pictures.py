@@ -7,7 +7,7 @@ import pytest
 from PIL import Image as Picture
 
 from components.prepare_examples.errors import DataError
-from pipelines.projects.starter.__main__ import main
+from pipelines.cli import main
 from pipelines.projects.starter.folder import write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.tables import start_table
@@ -135,5 +135,5 @@ def test_a_flat_folder_is_told_to_need_the_labels(rows, tmp_path):
     ],
 )
 def test_arguments_that_do_not_fit_are_named(tmp_path, words, problem, capfd):
-    assert main([str(tmp_path / "own"), *words.split()]) == 2
+    assert main(["new", str(tmp_path / "own"), *words.split()]) == 2
     assert re.search(problem, capfd.readouterr().err)

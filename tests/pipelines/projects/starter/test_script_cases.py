@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.projects.starter.__main__ import main
+from pipelines.cli import main
 from pipelines.projects.trial.findings import OK
 from tests.support.data.cases.scripts import CASES
 from tests.support.data.trials import try_folder
@@ -20,7 +20,7 @@ def test_new_takes_over_and_check_accepts(tmp_path, monkeypatch, capsys, caplog,
     case.write(tmp_path)
     (tmp_path / "script.py").write_text(case.source)
 
-    code = main(["own", "--table", "data.csv", "--script", "script.py"])
+    code = main(["new", "own", "--table", "data.csv", "--script", "script.py"])
 
     said = "".join(capsys.readouterr()) + caplog.text
     assert code == 0, said

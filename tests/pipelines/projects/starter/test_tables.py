@@ -17,7 +17,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.table_schema import schema_of
-from pipelines.projects.starter.__main__ import main
+from pipelines.cli import main
 from pipelines.projects.starter.folder import NewFolder, write_folder
 from pipelines.projects.starter.reading import read_columns
 from pipelines.projects.starter.tables import start_table
@@ -275,12 +275,12 @@ def test_the_columns_of_a_file_without_a_header_can_be_given(tmp_path, columns, 
     path = write_csv(tmp_path / "a.csv", chosen)
     path.write_text(path.read_text().split("\n", 1)[1])
     words = ["--table", str(path), "--header", "price, left", "--label", "left"]
-    assert main([str(tmp_path / "own"), *words]) == 0
+    assert main(["new", str(tmp_path / "own"), *words]) == 0
     workload = load_workload(str(tmp_path / "own"))
     assert (workload.feature_names, workload.header) == (["price"], ("price", "left"))
     assert workload.label.positive == "yes"
     words = ["--images", str(tmp_path), "--header", "a"]
-    assert main([str(tmp_path / "more"), *words]) == 2
+    assert main(["new", str(tmp_path / "more"), *words]) == 2
     assert "--header and --written need --table" in capfd.readouterr().err
 
 
@@ -419,12 +419,6 @@ def test_numbers_that_two_forms_read_are_asked_for_unless_all_others_decide(
     assert found.replace(", is_logarithmic=True", "") == f'Number("x", low=0{written})'
 
 
-def test_the_decimal_sign_of_other_columns_decides(begin):
-    rows = {"x": ["1,234", "2,500"] * 30, "size": ["0.5", "2.25"] * 30, "y": ["a", "b", "b"] * 20}
-    found = declared(begin(rows, "y", delimiter=";"))
-    assert found == 'Number("x", low=0, written="1,234.5"), Number("size", low=0)'
-
-
 def test_days_that_two_formats_read_are_asked_for(begin):
     rows = {"at": [f"0{1 + row % 9}/0{1 + row % 7}/2024 03:04:05 PM" for row in ROWS], "left": LEFT}
     with pytest.raises(
@@ -461,19 +455,14 @@ READINGS = {
         "branch: read as .*codes with zeros in front, such as 004",
     ),
     "dates in digits": (
-        {"seen": [f"10{row % 28 + 1:02}2018" for row in ROWS]},
-        'Number("seen", low=0)',
-        "seen: read as .*perhaps dates: to read them so, give --written seen=%m%d%Y",
+        {"seen": [f"201810{row % 28 + 1:02}" for row in ROWS]},
+        'Category("seen")',
+        "seen: read as .*perhaps dates: to read them so, give --written seen=%Y%m%d",
     ),
     "milliseconds": (
         {"at": [str(1_760_000_000_000 + 61_000 * row) for row in ROWS]},
         'Timestamp("at", format="milliseconds")',
         "at: read as .*Unix milliseconds",
-    ),
-    "money": (
-        {"price": [f"${1000 + 37 * row:,}" for row in ROWS], "change": ["(2.5)", "3"]},
-        'Number("price", low=0, written="1,234.5", signs=("$",)), Number("change", signs=("()",))',
-        r"price: '\$1,000' is read as 1000; .*written or signs",
     ),
     "a label that may be missing": (
         {"age": AGES, "left": ["NA" if row % 30 == 1 else text for row, text in enumerate(LEFT)]},
@@ -483,7 +472,7 @@ READINGS = {
     "numbers of rows with gaps": (
         {"instant": [str(row + row // 90) for row in ROWS], "age": AGES},
         'Number("age", low=0)',
-        "instant: the key, .*nearly consecutive",
+        "instant: the key, .*consecutive",
     ),
     "a column without a name": (
         {"": AGES, "age": AGES},
@@ -510,11 +499,6 @@ READINGS = {
         'Category("part"), Number("age", low=0)',
         "",
     ),
-    "codes with a unit": (
-        {"zip_code": ["100xx", "940xx"]},
-        'Category("zip_code")',
-        "",
-    ),
     "a minus behind": (
         {"amount": ["12,50-", "1.300,00", "3,20-"]},
         'Number("amount", written="1.234,5", signs=("-",))',
@@ -532,11 +516,6 @@ READINGS = {
         {"phone": [f"+41 79 {row:03} 12 {row % 90}" for row in ROWS], "age": AGES},
         'Number("age", low=0)',
         "phone: left out: another value in nearly every row, such as .*: an identifier",
-    ),
-    "decimal commas with three digits": (
-        {"kwh": [f"{row % 5},{row % 9}70" for row in ROWS]},
-        'Number("kwh", low=0, written="1234,5")',
-        "kwh: '0,070' is read as 0.07",
     ),
     "rows of patients": (
         {"patient": [f"P{row // 4}" for row in ROWS], "age": AGES},
@@ -558,11 +537,6 @@ READINGS = {
         {"at": ["soon" if row == 90 else f"17.{1 + row % 12:02}.2024" for row in ROWS]},
         'Timestamp("at", format="%d.%m.%Y", parts=("month", "weekday"))',
         "at: row 91: 'soon' is not a time, so the row is left out; correct the file",
-    ),
-    "texts that may be missing": (
-        {"plan": ["basic", "gold", "-", "Unknown"]},
-        'Category("plan")',
-        r"""plan: perhaps missing: '-', 'Unknown'; if so, add missing=\("-", "Unknown"\)""",
     ),
     "a dropped column": (
         {"age": AGES, "hash": [f"{row * 7919:x}z" for row in ROWS]},
@@ -596,17 +570,6 @@ def test_notes_of_one_kind_are_one_note(begin):
     assert blanks == f"{shown} and 6 more: blanks around values are no part of them"
 
 
-def test_a_line_of_totals_and_quantities_in_several_units_are_said(begin):
-    votes = [7 + at * 7 % 299 for at in ROWS[1:]]
-    weights = [f"{60 + at % 40}{'lbs' if at % 9 else ' kg'}" for at in ROWS]
-    floors = [f"{at % 7 + 1}{'AB'[at % 2]}" for at in ROWS]
-    rows = {"votes": [*votes, sum(votes)], "weight": weights, "floor": floors, "left": LEFT}
-    notes = begin(rows, "left").notes
-    assert [note.partition(": ")[0] for note in notes] == ["weight", "votes"]
-    assert "perhaps quantities in kg, lbs" in notes[0]
-    assert notes[1] == "votes: row 300 has the sum of all others: remove a total"
-
-
 @pytest.mark.parametrize("case", READINGS)
 def test_each_reading_is_declared_and_said(begin, written, case):
     columns, expected, note = READINGS[case]
@@ -621,6 +584,7 @@ def test_each_reading_is_declared_and_said(begin, written, case):
     ("name", "values", "key"),
     [
         ("instant", range(891, 1191), "instant"),
+        ("year", [f"{1978.08 + at / 12:.2f}" for at in range(300)], "year"),
         ("visits", [3 * (at * 7 % 300) for at in range(300)], ""),
         ("price", [f"{at + at % 7 / 2}" for at in range(300)], ""),
         ("at", range(1_760_000_000, 1_761_080_000, 3600), ""),
@@ -640,7 +604,7 @@ def test_the_only_column_is_a_feature_though_it_numbers_the_rows(begin):
     start = begin(columns, "y")
     assert declared(start) == 'Number("x")'
     [note] = start.notes
-    assert note.startswith('x: read as Number("x"): consecutive numbers, another in every row')
+    assert note.startswith('x: read as Number("x"): consecutive numbers, or in equal steps')
 
 
 @pytest.mark.parametrize(
@@ -714,7 +678,7 @@ def test_few_rows_have_larger_eval_and_test_splits(tmp_path, columns, begin, num
 
 def test_nothing_is_overwritten(tmp_path, columns, capfd):
     path = write_csv(tmp_path / "a.csv", {name: columns[name] for name in ("price", "left")})
-    call = [str(tmp_path / "own"), "--table", str(path), "--label", "left"]
+    call = ["new", str(tmp_path / "own"), "--table", str(path), "--label", "left"]
     assert main(call) == 0
     before = (tmp_path / "own/workload.py").read_text()
     assert main([*call, "--positive", "no"]) == 2

@@ -1,15 +1,14 @@
-"""`python -m pipelines.projects.starter FOLDER`: write the folder of a workload from its data."""
+"""`trainyard new FOLDER`: write the folder of a workload from its data."""
 
 import argparse
 import logging
 import shlex
 import sys
-from collections.abc import Sequence
 
 from components.errors import StepError
 from pipelines.exit_codes import OK, USAGE
 from pipelines.projects.literals import printable
-from pipelines.projects.starter.arguments import add_arguments, check_arguments
+from pipelines.projects.starter.arguments import check_arguments
 from pipelines.projects.starter.folder import NewFolder, check_new, write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
@@ -17,24 +16,21 @@ from pipelines.projects.starter.tables import start_table
 from trainer.runtime import tensorflow_logs
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def start(arguments: argparse.Namespace) -> int:
     """Write a folder and say what is in it; return the exit code."""
-    parser = argparse.ArgumentParser(prog="trainyard new")
-    add_arguments(parser)
-    arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         check_arguments(arguments)
         check_new(arguments.folder)
-        start = _start(arguments)
-        names = write_folder(arguments.folder, start)
+        content = _content(arguments)
+        names = write_folder(arguments.folder, content)
     except (StepError, OSError, ValueError) as error:
         sys.stderr.write(f"trainyard: {error}\n")
         return USAGE
     folder = str(arguments.folder).rstrip("/")
     lines = [
         f"wrote {folder}: {', '.join(names)}",
-        *(f"note: {note}" for note in start.notes),
+        *(f"note: {note}" for note in content.notes),
         f"try it: trainyard check {shlex.quote(folder)}",
         f"run it: trainyard run {shlex.quote(folder)}",
     ]
@@ -42,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return OK
 
 
-def _start(arguments: argparse.Namespace) -> NewFolder:
+def _content(arguments: argparse.Namespace) -> NewFolder:
     label, kind, script = arguments.label or "", arguments.kind, arguments.script
     if arguments.table:
         header = [name.strip() for name in arguments.header.split(",") if name.strip()]
@@ -58,7 +54,3 @@ def _start(arguments: argparse.Namespace) -> NewFolder:
     logging.getLogger(__name__).info("reading records with TensorFlow …")
     tensorflow_logs.import_tensorflow()
     return start_records(arguments.records, label, kind=kind)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
