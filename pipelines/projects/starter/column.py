@@ -18,7 +18,7 @@ from trainer.workloads.declarations.names import normal_form
 from trainer.workloads.declarations.written import PLAIN, Written
 
 FEATURE, KEY, GROUP, IGNORED, LABEL = "feature", "key", "group", "ignored", "label"
-NUMBER, TIME, LIST = "number", "time", "list"
+NUMBER, LIST = "number", "list"
 LIST_SEPARATOR = "|"
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
 EXCEL = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
@@ -64,7 +64,7 @@ class TableColumn:
         name: in the file.
         declared: the name in the declaration, which an input of the model has, too.
         texts: the values without blanks around them, null for an empty one.
-        stored: NUMBER, TIME or LIST if all values have such a type in a Parquet or JSON file.
+        stored: NUMBER or LIST if all values have such a type in a Parquet or JSON file.
         unusable: the type of values that no feature has, or "".
         length: the number of numbers in each list, or 0.
         num_infinite: how many values are infinite.

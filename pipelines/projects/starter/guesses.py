@@ -18,7 +18,6 @@ from pipelines.projects.starter.column import (
     KEY,
     LIST_SEPARATOR,
     MAX_VOCABULARY,
-    TIME,
     TableColumn,
     rows_text,
 )
@@ -189,10 +188,6 @@ def _numbers_rows(numbers: Floats, column: TableColumn) -> bool:
 
 def _is_time(column: TableColumn, form: str) -> bool:
     """Return whether a column has times; of days it has the parts of days, or the year."""
-    if column.stored == TIME:
-        first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
-        column.guess(FEATURE, "Timestamp", seen=f"{first} to {last}")
-        return True
     time = column.time or (_whole_time(column) if TIME_NAME.search(form) else None)
     if time is None:
         return False

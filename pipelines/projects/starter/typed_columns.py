@@ -7,13 +7,12 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.tables.parquet_columns import decoded, is_list_type
 from components.prepare_examples.tables.values.written import numbers_of, plain_texts
-from pipelines.projects.starter.column import LIST, LIST_SEPARATOR, NUMBER, TIME, TableColumn
+from pipelines.projects.starter.column import LIST, LIST_SEPARATOR, NUMBER, TableColumn
 from trainer.workloads.declarations.written import Written
 
 UNEVEN = "list of numbers, of which some are missing or longer than others"
 TESTS = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
-    TIME: (pa.types.is_timestamp, pa.types.is_date),
     LIST: (is_list_type,),
 }
 NO_FEATURE = (pa.types.is_nested, pa.types.is_duration, pa.types.is_time)
