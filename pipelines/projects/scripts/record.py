@@ -62,9 +62,9 @@ class RecordedScript:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
 
     @property
-    def dropped(self) -> dict[str, int]:
-        """The columns without which the script drops a row, with the number of such rows."""
-        return {own["name"]: own["num_dropped"] for own in self.columns if own["num_dropped"]}
+    def num_dropped(self) -> int:
+        """The number of rows that the script drops, as they lack a column."""
+        return sum(own["num_dropped"] for own in self.columns)
 
     @property
     def remark(self) -> SourceText:

@@ -213,8 +213,8 @@ def _instances(instances: list[Json]) -> str:
 
 
 def _run_file(folder: Path, shown: str, start: NewFolder) -> SourceText:
-    dropped = start.script.dropped.values() if start.script else ()
-    share = sum(dropped) / max(start.num_examples, 1)
+    num_dropped = start.script.num_dropped if start.script else 0
+    share = num_dropped / max(start.num_examples, 1)
     return fill(
         RUN,
         folder=comment(shown),

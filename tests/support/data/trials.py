@@ -6,11 +6,9 @@ from pathlib import Path
 from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.projects.trial.__main__ import Trial
-from pipelines.projects.trial.data import Prepared, prepare_some
 from pipelines.projects.trial.findings import OK, Finding
 from tests.support.processes.everything import EVERYTHING
 from trainer import Json
-from trainer.workloads import load_workload
 from vertex_local.tests.support.forks import forks_with
 
 TIMEOUT_SECONDS = 90
@@ -37,12 +35,6 @@ def try_folder(
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]
     found = [Finding(**json.loads(line)) for line in lines]
     return {one.name: one for one in found}
-
-
-def prepared_by(own: Path, options: PrepareOptions, folder: Path) -> Prepared:
-    """Prepare the examples of a workload in a folder as a check does."""
-    workload = load_workload(str(own))
-    return prepare_some(str(own), workload, options=options, folder=folder, data_dir=str(own))
 
 
 def try_data(

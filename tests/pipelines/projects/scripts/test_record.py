@@ -228,7 +228,6 @@ REFUSED = {
         "x = np.stack([np.digitize(age, [25, 40, 55]), bmi], axis=1).astype('float32')",
         "train.py:2[56]: column 0 of x is no .* row 8 of the file, 1.0 in x; .*Discret",
     ),
-    "square": ("x = (age**2 / 100)[:, None]", "train.py:2[56]: .*Lambda of keras.ops"),
     "more rows": (
         "x = np.concatenate([bmi, bmi])[:, None]; y = np.concatenate([y, y])",
         "train.py:2[56]: x has 600 rows, and rows 300 of the file: rows that are made, as by SMOTE",
