@@ -14,7 +14,6 @@ from components.shared.text.value_text import first_of
 EXACT = 1e-7  # of the label's variance, which a sum leaves: values are rounded
 LEAST = 1e-3  # of the largest part, by its deviation
 MOST_ROWS = 2_000
-MOST_COLUMNS = 200  # those most like the label
 MOST_SHOWN = 3
 AFTER = "remove what is known only afterwards"
 
@@ -73,13 +72,10 @@ def _parts_of(label: Floats, numbers: Mapping[str, Floats], *, has_classes: bool
 def _summands(targets: Floats, names: NDArray[Any], values: Floats) -> list[str]:
     """Return the columns of which each column of `targets` is a sum, the largest parts first."""
     wanted = _scaled(targets[:, np.ptp(targets, axis=0) > 0])
-    if not wanted.size or not values.size:
+    is_any = len(names) > len(values) // 2  # any number is a sum of so many
+    if not wanted.size or not values.size or is_any:
         return []
     values = _scaled(values)
-    most = min(MOST_COLUMNS, len(values) // 2)  # of more, any number is a sum
-    likeness = np.abs(values.T @ wanted).max(axis=1)
-    chosen = np.argsort(-likeness, kind="stable")[:most] if len(names) > most else slice(None)
-    names, values = names[chosen], values[:, chosen]
     factors = np.linalg.lstsq(values, wanted, rcond=None)[0]
     if (np.square(wanted - values @ factors).mean(axis=0) > EXACT).any():
         return []
