@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from components.shared.text.json_object import as_object
+from components.shared.vertex.task_details import images_in
 from trainer import Json, references
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
@@ -74,10 +75,7 @@ def code_digest(job: Json) -> str:
 
     If the image has another tag, return its name.
     """
-    executors = job.get("pipelineSpec", {}).get("deploymentSpec", {}).get("executors", {})
-    images = [
-        str(executor.get("container", {}).get("image", "")) for executor in executors.values()
-    ]
+    images = images_in(job.get("pipelineSpec", {}))
     for image in images:
         if match := SOURCE_DIGEST.search(image):
             return match[1]

@@ -20,6 +20,8 @@ from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import (
     TaskView,
     below,
+    details_in,
+    error_of,
     outputs_by_task,
     task_views,
 )
@@ -172,7 +174,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
     drift = lines("plan-training.drift.drift") or lines("prepare-examples.examples.drift")
     views = task_views(job)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
-    error = str(job.get("error", {}).get("message", ""))
+    error = error_of(job)
     known, promoted, stop = text(KNOWN), _promoted(outputs), text("evaluate.stop")
     waiting = text("record-version.Output") if stop.startswith(WAITING) else ""
     version = (promoted or known or waiting).partition("@")[2]
@@ -222,14 +224,14 @@ def as_ended(
     job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
 ) -> Json:
     """Return the PipelineJob as it will be once its exit task, which calls this, has ended."""
-    message = str(job.get("error", {}).get("message", ""))
+    message = error_of(job)
     if state == "CANCELLED" and message.startswith(INTERRUPTED_PREFIX):
         error = message  # no user cancelled the run: the service stopped
     stamp = now.astimezone(datetime.UTC).isoformat()
     ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
     details = [
         {**detail, **ended} if detail.get("state") == "RUNNING" else detail
-        for detail in job.get("jobDetail", {}).get("taskDetails", [])
+        for detail in details_in(job)
     ]
     changes: Json = {
         "state": f"{STATE_PREFIX}{state}",

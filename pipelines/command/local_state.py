@@ -11,7 +11,7 @@ from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import (
     MEGABYTE,
-    Removal,
+    OldRun,
     decide,
     prune,
     prune_table,
@@ -65,26 +65,25 @@ def _prune(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     with service_of(arguments, target):
         files = RunFiles(connect(target.project, target.location), target.state_dir)
-        decisions = decide(files, older_than_seconds=arguments.older_than, max_gb=arguments.max_gb)
+        runs = decide(files, older_than_seconds=arguments.older_than, max_gb=arguments.max_gb)
         if not arguments.dry_run:
-            decisions = list(prune(files, decisions))
-        without = frozenset(decision.run.name for decision in decisions if not decision.reason)
+            runs = list(prune(files, runs))
+        removed = [run for run in runs if not run.reason]
+        without = frozenset(run.name for run in removed)
         snapshots = unused_snapshots(files.api, target.state_dir, without=without)
         if not arguments.dry_run:
             remove_snapshots(target.state_dir, snapshots)
     if arguments.json:
-        return print_json([_facts(decision) for decision in decisions])
-    print_table(prune_table(decisions))
-    removed = [decision for decision in decisions if not decision.reason]
+        return print_json([_facts(run) for run in runs])
+    print_table(prune_table(runs))
     verb = "would be removed" if arguments.dry_run else "removed"
-    megabytes = sum(decision.num_bytes for decision in removed) / MEGABYTE
-    print(f"{verb}: {len(removed)} of {len(decisions)} runs, {megabytes:,.1f} MB")
+    megabytes = sum(run.num_bytes for run in removed) / MEGABYTE
+    print(f"{verb}: {len(removed)} of {len(runs)} runs, {megabytes:,.1f} MB")
     if snapshots:
         copies = "1 copy" if len(snapshots) == 1 else f"{len(snapshots)} copies"
         print(f"{verb}: {copies} of workloads' code: {', '.join(path.name for path in snapshots)}")
     return 0
 
 
-def _facts(decision: Removal) -> Json:
-    name, state = decision.run.name, decision.run.state
-    return {"run": name, "state": state, "bytes": decision.num_bytes, "kept": decision.reason}
+def _facts(run: OldRun) -> Json:
+    return {"run": run.name, "state": run.state, "bytes": run.num_bytes, "kept": run.reason}

@@ -10,6 +10,7 @@ from components.prepare_examples.output.publish import MANIFEST
 from components.shared.pages.formats import number
 from components.shared.text.json_object import read_object
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.task_details import error_of
 from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.settings import INSTEAD
 from pipelines.errors import ResourceError
@@ -132,7 +133,7 @@ def tuning_facts(job: Json) -> Json:
         "name": job["displayName"],
         "id": short_name(job["name"]),
         "state": TUNING.state_of(job),
-        "error": job.get("error", {}).get("message", ""),
+        "error": error_of(job),
         "metric": metric["metricId"],
         "goal": metric["goal"],
         "measurement": job["studySpec"].get("measurementSelectionType", ""),

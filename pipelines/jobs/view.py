@@ -3,7 +3,7 @@
 from operator import itemgetter
 
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.task_details import job_warnings, replicas_of
+from components.shared.vertex.task_details import error_of, job_warnings, replicas_of
 from pipelines.jobs.log import last_line
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name, when
@@ -39,7 +39,7 @@ def job_summary(api: VertexApi, job: Json) -> list[str]:
         ("times", ", ".join(times)),
         ("timeout", scheduling.get("timeout", "")),
         ("output", spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
-        ("error", job.get("error", {}).get("message", "")),
+        ("error", error_of(job)),
         *(("warning", warning) for warning in job_warnings(api, short_name(job["name"]))),
     ]
     return [f"{name:<8} {value}" for name, value in rows if value]
@@ -71,23 +71,15 @@ def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
 
 
 def _replica_row(replica: Json) -> tuple[str, ...]:
-    name = replica["name"]
+    """Return a replica's cells; its memory in use, or the peak if it has ended."""
+    name, seconds = replica["name"], replica.get("cpuSeconds")
+    size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
     cells = (
         replica.get("state"),
         replica.get("exitCode"),
         replica.get("restarts"),
-        _cpu(replica),
-        _memory(replica),
+        None if seconds is None else f"{seconds:.1f} s",
+        size and f"{size / 1e6:.0f} MB",
         str(replica.get("lastLine", "")).removeprefix(f"{name} "),
     )
     return (name, *("-" if cell in (None, "") else str(cell) for cell in cells))
-
-
-def _cpu(replica: Json) -> str:
-    return f"{replica['cpuSeconds']:.1f} s" if "cpuSeconds" in replica else ""
-
-
-def _memory(replica: Json) -> str:
-    """Return the memory in use, or the peak of a replica that has ended."""
-    size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
-    return f"{size / 1e6:.0f} MB" if size else ""

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pkgutil
 import sys
 import tempfile
 from importlib.metadata import version
@@ -89,7 +90,7 @@ def write_package(folder: Path, *, image: str, config: RunConfig) -> Path:
 
 def write_other(folder: Path, *, image: str, name: str) -> Path:
     """Write one of the other pipelines to a folder as `NAME.yaml`; return its path."""
-    return _written(folder, name, _compiled(PIPELINES[name](), image))
+    return _written(folder, name, _compiled(pkgutil.resolve_name(PIPELINES[name]), image))
 
 
 def _written(folder: Path, name: str, text: str) -> Path:

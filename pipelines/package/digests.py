@@ -10,7 +10,8 @@ import re
 import requests
 from google.auth.exceptions import GoogleAuthError
 
-from pipelines.package.spec import Package, images_of, read_package
+from components.shared.vertex.task_details import images_in
+from pipelines.package.spec import Package, read_package
 from trainer.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def with_digests(package: Package) -> Package:
         ConfigError: Vertex AI cannot pull an image.
     """
     text = package.text
-    for image, task in images_of(package).items():
+    for image, task in images_in(package.spec).items():
         _check_pullable(image or f'"" of {task}')
         if not package.address:
             name = re.compile(rf"(?<![\w./-]){re.escape(image)}(?![\w.@-])")

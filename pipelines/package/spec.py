@@ -6,6 +6,7 @@ from typing import Any
 
 from components.shared.text.user_file import FileError, read_text_file
 from components.shared.text.yaml_text import YamlError, load_documents
+from components.shared.vertex.task_details import images_in
 from pipelines.package.image import IMAGE_REPOSITORY
 from trainer import Json
 from trainer.errors import ConfigError, did_you_mean
@@ -135,19 +136,9 @@ def check_parameters(package: Package, values: Json) -> None:
             )
 
 
-def images_of(package: Package) -> dict[str, str]:
-    """Return the images of a package, each with the name of the first container that has it."""
-    executors = package.spec.get("deploymentSpec", {}).get("executors", {})
-    images: dict[str, str] = {}
-    for name, executor in executors.items():
-        if "container" in executor:
-            images.setdefault(str(executor["container"].get("image", "")), name)
-    return images
-
-
 def own_image(package: Package) -> str:
     """Return the image of this repository that a package uses, "" if it uses none."""
-    return next((i for i in images_of(package) if i.startswith(f"{IMAGE_REPOSITORY}:")), "")
+    return next((i for i in images_in(package.spec) if i.startswith(f"{IMAGE_REPOSITORY}:")), "")
 
 
 def with_image(package: Package, image: str) -> Package:

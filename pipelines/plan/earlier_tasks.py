@@ -15,6 +15,7 @@ from components.shared.vertex.task_details import (
     inputs_of,
     parameters_in,
     seconds_of,
+    tasks_in,
 )
 from pipelines.resources.kinds import RUN
 from pipelines.runs.removal.files import is_dangling, read_entry, step_cache
@@ -104,12 +105,7 @@ class EarlierTasks:
 
 def component_names(spec: Json) -> dict[str, str]:
     """Return the name of the component of each task of a compiled pipeline, nested ones too."""
-    graphs = (spec.get("root", {}), *spec.get("components", {}).values())
-    return {
-        name: task["componentRef"]["name"]
-        for graph in graphs
-        for name, task in graph.get("dag", {}).get("tasks", {}).items()
-    }
+    return {name: task["componentRef"]["name"] for name, task in tasks_in(spec)}
 
 
 def container_of(spec: Json, component: Json) -> Json:

@@ -11,11 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from components.run_result.settings import READABLE_ADDRESS, WEBHOOK, without_path
+from components.run_result.settings import READABLE_ADDRESS, WEBHOOK, parameters_of, without_path
 from components.shared.text.json_object import present
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.shared.vertex.console import to_open
 from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.task_details import tasks_in
 from trainer import Json
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run_request(
 
 def warn_of_readable_address(job: Json) -> None:
     """Warn that the address of a webhook is stored with a PipelineJob."""
-    url = str(job.get("runtimeConfig", {}).get("parameterValues", {}).get(WEBHOOK, ""))
+    url = str(parameters_of(job).get(WEBHOOK, ""))
     if re.fullmatch(READABLE_ADDRESS, url):
         logger.warning(
             "the address %s of %s is stored readably in the run and its logs; if it is secret,"
@@ -80,7 +81,6 @@ def comparison_url(names: Sequence[str]) -> str:
 
 def _without_cache(spec: Json) -> Json:
     spec = copy.deepcopy(spec)
-    for component in (spec["root"], *spec["components"].values()):
-        for task in component.get("dag", {}).get("tasks", {}).values():
-            task["cachingOptions"] = {"enableCache": False}
+    for _, task in tasks_in(spec):
+        task["cachingOptions"] = {"enableCache": False}
     return spec

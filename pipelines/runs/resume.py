@@ -11,6 +11,7 @@ from pathlib import Path
 from components.run_result.summary import INTERRUPTED_PREFIX
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
+from components.shared.vertex.task_details import details_in, error_of, tasks_in
 from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
 from pipelines.package.project_image import is_of_this_source
@@ -103,8 +104,7 @@ def await_end(api: VertexApi, run: str, *, say: Callable[[str], None]) -> None:
 
 def _is_interrupted(job: Json) -> bool:
     """Return whether the process that executed an unfinished run was killed."""
-    details = job.get("jobDetail", {}).get("taskDetails", [])
-    messages = (detail.get("error", {}).get("message", "") for detail in [job, *details])
+    messages = map(error_of, [job, *details_in(job)])
     return any(message.startswith(INTERRUPTED_PREFIX) for message in messages)
 
 
@@ -119,9 +119,8 @@ def _check_resumable(job: Json, run: str) -> None:
 
 
 def _is_cached(spec: Json) -> bool:
-    graphs = (spec["root"], *spec["components"].values())
-    tasks = (task for graph in graphs for task in graph.get("dag", {}).get("tasks", {}).values())
-    return any(task.get("cachingOptions", {}).get("enableCache") for task in tasks)
+    tasks = tasks_in(spec)
+    return any(task.get("cachingOptions", {}).get("enableCache") for _, task in tasks)
 
 
 def _new_name(api: VertexApi, run: str) -> str:

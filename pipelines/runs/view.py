@@ -15,6 +15,8 @@ from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import (
     TaskView,
+    details_in,
+    error_of,
     job_warnings,
     leaf_tasks,
     outputs_by_task,
@@ -89,7 +91,7 @@ def view_of(job: Json) -> RunView:
         state=job.get("state", "PIPELINE_STATE_PENDING"),
         tasks=task_views(job),
         outputs=outputs_by_task(job),
-        error=job.get("error", {}).get("message", ""),
+        error=error_of(job),
         job=job,
     )
 
@@ -171,7 +173,7 @@ def run_log_lines(
 def _task_jobs(job: Json) -> list[tuple[str, str]]:
     names = leaf_tasks(job)
     jobs = []
-    for detail in job.get("jobDetail", {}).get("taskDetails", []):
+    for detail in details_in(job):
         container = detail.get("executorDetail", {}).get("containerDetail", {})
         if detail.get("taskName") in names and container.get("mainJob"):
             jobs.append((names[detail["taskName"]], short_name(container["mainJob"])))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
-from pipelines.errors import ResourceError
+from pipelines.resources.names import not_found
 from pipelines.runs.submit import OWN_PARAMETERS
 from pipelines.schedules.plan import DIGEST_LABEL, REQUEST, Wanted
 from trainer import Json
-from trainer.errors import ConfigError, did_you_mean
+from trainer.errors import ConfigError
 
 LASTING = {"endTime", "maxRunCount"}  # an update cannot unset them
 FIELDS = (
@@ -65,15 +65,13 @@ def find(api: VertexApi, name: str) -> Json:
     """Return the schedule with a name.
 
     Raises:
-        ResourceError: there is no such schedule.
+        VertexError: NOT_FOUND; names the schedules that exist.
     """
     schedules = ours(api)
     for schedule in schedules:
         if schedule["displayName"] == name:
             return schedule
-    names = [schedule["displayName"] for schedule in schedules]
-    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
-    raise ResourceError(f"no schedule {name!r};{hint} schedules: {known}")
+    raise not_found("schedule", name, [schedule["displayName"] for schedule in schedules])
 
 
 def apply_change(api: VertexApi, change: Change) -> None:

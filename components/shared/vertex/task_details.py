@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from components.shared.vertex.api import VertexApi
@@ -28,9 +29,36 @@ class TaskView:
     note: str = ""
 
 
+def details_in(job: Json) -> list[Json]:
+    """Return the details of the tasks of a PipelineJob, as far as they have started."""
+    details: list[Json] = job.get("jobDetail", {}).get("taskDetails", [])
+    return details
+
+
 def details_by_name(job: Json) -> dict[str, Json]:
     """Return the latest detail of each task of a PipelineJob, by the task's name in the spec."""
-    return {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
+    return {detail["taskName"]: detail for detail in details_in(job)}
+
+
+def error_of(resource: Json) -> str:
+    """Return the message of the error of a job, a run or a task; "" without one."""
+    return str(resource.get("error", {}).get("message", ""))
+
+
+def tasks_in(spec: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the tasks of all graphs of a compiled pipeline, each with its name."""
+    for graph in (spec.get("root", {}), *spec.get("components", {}).values()):
+        yield from graph.get("dag", {}).get("tasks", {}).items()
+
+
+def images_in(spec: Json) -> dict[str, str]:
+    """Return the images of a compiled pipeline, each with the name of its first container."""
+    executors = spec.get("deploymentSpec", {}).get("executors", {})
+    images: dict[str, str] = {}
+    for name, executor in executors.items():
+        if "container" in executor:
+            images.setdefault(str(executor["container"].get("image", "")), name)
+    return images
 
 
 def inputs_of(detail: Json) -> Json:
@@ -105,7 +133,7 @@ def _task_view(name: str, detail: Json) -> TaskView:
         state=TASK_STATES.get(state, state),
         seconds=seconds_of(detail),
         is_cached=state == "SKIPPED",
-        error=detail.get("error", {}).get("message", ""),
+        error=error_of(detail),
         note=detail.get("execution", {}).get("metadata", {}).get("note", ""),
     )
 

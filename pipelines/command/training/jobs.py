@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.task_details import job_warnings
+from components.shared.vertex.task_details import error_of, job_warnings
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -70,7 +70,7 @@ def print_job_outcome(api: VertexApi, job: Json) -> int:
     print(f"job {job_id} is {state}", flush=True)
     if state == "SUCCEEDED":
         return OK
-    if message := job.get("error", {}).get("message"):
+    if message := error_of(job):
         print(f"trainyard: {message}", file=sys.stderr)
     return FAILED
 
@@ -105,8 +105,8 @@ def _logs(api: VertexApi, arguments: argparse.Namespace) -> int:
 def _print_end(api: VertexApi, job_id: str) -> int:
     """Print the final state of a job below its log, to stderr; return the exit code."""
     job = JOB.get(api, job_id)
-    error = job.get("error", {}).get("message", "")
-    print(f"job {job_id} is {JOB.state_of(job)}" + (f": {error}" if error else ""), file=sys.stderr)
+    words = filter(None, [f"job {job_id} is {JOB.state_of(job)}", error_of(job)])
+    print(": ".join(words), file=sys.stderr)
     return OK if JOB.state_of(job) == "SUCCEEDED" else FAILED
 
 

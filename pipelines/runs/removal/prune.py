@@ -26,7 +26,10 @@ MEGABYTE, GIGABYTE = 1e6, 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class OldRun:
-    """A run that may be removed; times in seconds since 1970, `ended` None for unfinished runs."""
+    """A run that may be removed; times in seconds since 1970, `ended` None for unfinished runs.
+
+    `reason` is the decision: why it is kept, "" to remove it.
+    """
 
     name: str
     state: str
@@ -35,15 +38,8 @@ class OldRun:
     has_record: bool = True
     is_elsewhere: bool = False
     jobs: tuple[Json, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Removal:
-    """Decision on a run: `reason` to keep it, "" to remove it."""
-
-    run: OldRun
-    reason: str
-    num_bytes: int
+    num_bytes: int = 0
+    reason: str = ""
 
 
 def find_runs(files: RunFiles) -> list[OldRun]:
@@ -65,8 +61,8 @@ def decide(
     older_than_seconds: float = math.inf,
     max_gb: float = math.inf,
     now: float | None = None,
-) -> list[Removal]:
-    """Return the decision for each run, newest first; change nothing.
+) -> list[OldRun]:
+    """Return the runs with their sizes and the decisions, newest first; change nothing.
 
     To remove are the runs that ended longer ago than that, and the oldest of the others until all
     that stay have at most `max_gb` gigabytes.
@@ -85,7 +81,10 @@ def decide(
         for used in files.used_by(kept):
             if not reasons.get(used, "-"):
                 reasons[used] = f"{kept} uses its files"
-    return [Removal(run=run, reason=reasons[run.name], num_bytes=sizes[run.name]) for run in runs]
+    return [
+        dataclasses.replace(run, reason=reasons[run.name], num_bytes=sizes[run.name])
+        for run in runs
+    ]
 
 
 def _protection(run: OldRun, *, now: float) -> str:
@@ -100,41 +99,40 @@ def _protection(run: OldRun, *, now: float) -> str:
     return "it may have just started" if is_new else ""
 
 
-def prune(files: RunFiles, decisions: list[Removal]) -> Iterator[Removal]:
-    """Remove the runs without a reason to keep them; yield each decision as carried out.
+def prune(files: RunFiles, runs: list[OldRun]) -> Iterator[OldRun]:
+    """Remove the runs without a reason to keep them; yield each with the decision as carried out.
 
     An error is the reason of its run; the others are still removed.
     """
     with ThreadPoolExecutor(NUM_THREADS) as threads:
-        yield from threads.map(partial(_carry_out, files), decisions)
+        yield from threads.map(partial(_carry_out, files), runs)
     files.remove_leftovers()
 
 
-def _carry_out(files: RunFiles, decision: Removal) -> Removal:
-    if decision.reason:
-        return decision
-    run = decision.run
+def _carry_out(files: RunFiles, run: OldRun) -> OldRun:
+    if run.reason:
+        return run
     try:
         files.remove(run.name, jobs=list(run.jobs), has_record=run.has_record)
     # A run has started to use its files, or a request or a file's removal failed.
     except (ResourceError, VertexError, OSError) as error:
-        return dataclasses.replace(decision, reason=str(error))
-    return decision
+        return dataclasses.replace(run, reason=str(error))
+    return run
 
 
-def prune_table(decisions: list[Removal], *, now: float | None = None) -> TextTable:
+def prune_table(runs: list[OldRun], *, now: float | None = None) -> TextTable:
     """Return a row for each run: its state, size, decision and reason."""
     now = time.time() if now is None else now
     rows = [
         (
-            decision.run.name,
-            decision.run.state,
-            "-" if decision.run.ended is None else duration(now - decision.run.ended),
-            f"{decision.num_bytes / MEGABYTE:,.1f}",
-            "keep" if decision.reason else "remove",
-            decision.reason,
+            run.name,
+            run.state,
+            "-" if run.ended is None else duration(now - run.ended),
+            f"{run.num_bytes / MEGABYTE:,.1f}",
+            "keep" if run.reason else "remove",
+            run.reason,
         )
-        for decision in decisions
+        for run in runs
     ]
     return TextTable(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
 

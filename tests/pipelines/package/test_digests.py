@@ -6,10 +6,11 @@ import threading
 
 import pytest
 
+from components.shared.vertex.task_details import images_in
 from pipelines.cli import main
 from pipelines.package import digests
 from pipelines.package.registry import Uploaded
-from pipelines.package.spec import images_of, read_package
+from pipelines.package.spec import read_package
 from pipelines.places.target import vertex_target
 from pipelines.runs.submit import plan_run
 from trainer.errors import ConfigError
@@ -106,7 +107,7 @@ def test_an_image_that_was_not_pushed_is_refused(repository):
 def test_a_package_at_an_address_is_unchanged(repository):
     given = package(f"{repository}:1", address="https://us-kfp.pkg.dev/p/r/n/latest")
     assert digests.with_digests(given) is given
-    assert list(images_of(given)) == [f"{repository}:1"]
+    assert list(images_in(given.spec)) == [f"{repository}:1"]
 
 
 def test_an_uploaded_package_names_its_images_by_digest(repository, tmp_path, monkeypatch):
@@ -118,7 +119,7 @@ def test_an_uploaded_package_names_its_images_by_digest(repository, tmp_path, mo
     file = tmp_path / "package.yaml"
     file.write_text(package(f"{repository}:1").text)
     assert main(["upload", str(file), "--repository", "https://us-kfp.pkg.dev/p/r"]) == 0
-    assert list(images_of(sent[0])) == [f"{repository}@{DIGEST}"]
+    assert list(images_in(sent[0].spec)) == [f"{repository}@{DIGEST}"]
 
 
 @pytest.mark.parametrize("command", [["jobs", "submit"], ["tune"]], ids=" ".join)

@@ -17,7 +17,7 @@ from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.removal import files as removal_files
 from pipelines.runs.removal.files import RunFiles, read_entry
-from pipelines.runs.removal.prune import GIGABYTE, OldRun, Removal, decide, prune
+from pipelines.runs.removal.prune import GIGABYTE, OldRun, decide, prune
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until
 
@@ -113,13 +113,12 @@ class FailingFiles:
 )
 def test_a_run_that_cannot_be_removed_does_not_keep_the_others(error):
     runs = [OldRun(name=name, state="FAILED", created=0.0, ended=1.0) for name in ("b", "a")]
-    decisions = [Removal(run=run, reason="", num_bytes=1) for run in runs]
     files = FailingFiles({"b": error})
 
-    failed, removed = prune(files, decisions)
+    failed, removed = prune(files, runs)
 
     assert "busy" in failed.reason
-    assert (removed.run.name, removed.reason) == ("a", "")
+    assert (removed.name, removed.reason) == ("a", "")
     assert files.removed == ["a", "leftovers"]
 
 
@@ -141,7 +140,7 @@ def prune_to(files: RunFiles, count: int) -> dict[str, str]:
     """Remove the oldest runs until the newest so many fit; return the reason by kept run."""
     num_bytes = sum(decision.num_bytes for decision in decide(files)[:count])
     done = prune(files, decide(files, max_gb=(num_bytes + 0.5) / GIGABYTE))
-    return {decision.run.name: decision.reason for decision in done if decision.reason}
+    return {decision.name: decision.reason for decision in done if decision.reason}
 
 
 def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state):
@@ -178,7 +177,7 @@ def test_dry_run_young_and_unfinished_runs_and_used_files_change_nothing(
     (state / "runs" / "latest").symlink_to("one")
     files = RunFiles(connect("local", "us-central1"), state)
     later = decide(files, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
-    assert {one.run.name: one.reason for one in later} == {"two": "", "one": ""}
+    assert {one.name: one.reason for one in later} == {"two": "", "one": ""}
     (state / "runs" / "latest").unlink()
 
     lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
@@ -306,6 +305,6 @@ def test_many_runs_are_removed_with_the_cache_read_once_and_the_database_shrinks
     assert kept == [f"run-{number}" for number in range(59, 54, -1)]
     assert len(reads) == 60 + 5, "all before the removals, and what is left afterwards"
     assert sorted(path.name for path in (tmp_path / "vertex" / "jobs").iterdir()) == [
-        decision.run.jobs[0]["name"].rpartition("/")[2] for decision in decisions[4::-1]
+        decision.jobs[0]["name"].rpartition("/")[2] for decision in decisions[4::-1]
     ]
     assert database.stat().st_size < size / 2
