@@ -16,8 +16,14 @@ from trainer.errors import ConfigError
 
 LASTING = {"endTime", "maxRunCount"}  # an update cannot unset them
 FIELDS = (
-    *("cron", "startTime", "endTime", "maxRunCount", "maxConcurrentRunCount"),
-    *("maxConcurrentActiveRunCount", "allowQueueing", REQUEST),
+    "cron",
+    "startTime",
+    "endTime",
+    "maxRunCount",
+    "maxConcurrentRunCount",
+    "maxConcurrentActiveRunCount",
+    "allowQueueing",
+    REQUEST,
 )
 
 
@@ -86,9 +92,8 @@ def apply_change(api: VertexApi, change: Change) -> None:
         return
     if existing and not _has_fields(existing, wanted):
         body = {"allowQueueing": False, **wanted.body}
-        mask = [field for field in FIELDS if field in body]
-        path = f"{existing['name']}?updateMask={','.join(mask)}"
-        api.patch(path, {field: body[field] for field in mask})
+        fields = {field: body[field] for field in FIELDS if field in body}
+        api.patch(f"{existing['name']}?updateMask={','.join(fields)}", fields)
     _set_state(api, existing or _create(api, wanted), wanted)
 
 
