@@ -26,7 +26,7 @@ from components.model_version.registry import set_default
 from components.release import canary, release, replay
 from components.release.options import ReleaseOptions, ServingOptions
 from components.release.overlap import Contest
-from components.release.release import release_version
+from components.release.release import Release, release_version
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import (
     CANDIDATE,
@@ -115,15 +115,18 @@ def put(
     metrics = Metrics(name="metrics", uri=str(tmp_path / "metrics.json"))
     champion = version.with_version(1).name
     release_version(
-        api,
-        version,
-        endpoint_name=endpoint_of(api)["displayName"],
-        contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
-        options=ReleaseOptions(keep_previous=True, **options),
-        cause=cause_of(PROMOTED, "r"),
-        golden={**GOLDEN, "predictions": [prediction]},
-        metrics=metrics,
-        table_path=str(tmp_path / "table.md"),
+        Release(
+            contest=Contest(api, version, champion=champion, reasons="as ever", judge=judge),
+            endpoint_name=endpoint_of(api)["displayName"],
+            options=ReleaseOptions(keep_previous=True, **options),
+            cause=cause_of(PROMOTED, "r"),
+            golden={**GOLDEN, "predictions": [prediction]},
+            metrics=metrics,
+            table_path=str(tmp_path / "table.md"),
+            resources=ServingOptions().resources,
+            keep_endpoint=False,
+            run="r",
+        )
     )
     return metrics.metadata
 

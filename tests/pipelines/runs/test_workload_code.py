@@ -404,16 +404,18 @@ def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
         )
 
     found = examples()
-    assert {
-        *("components.prepare_examples", f"--files={churn}/data/*.csv", "--train-shards=3"),
-        "--ratios=train=0.5,eval=0.25,test=0.25",
-    } <= set(found.command)
+    assert found.request["options"] == {
+        "files": (f"{churn}/data/*.csv",),
+        "ratios": {"train": 0.5, "eval": 0.25, "test": 0.25},
+        "num_shards": {"train": 3},
+        "beam_options": (),
+    }
     assert re.search(r"state/examples/churn-[0-9a-f]{12}$", found.uri)
     Path(found.uri).mkdir(parents=True)
     Path(found.uri, "manifest.json").write_text("{}")
-    assert examples().command == ()
+    assert examples().request is None
     (churn / "data/a.csv").write_text("x\n1\n")
-    assert examples().command
+    assert examples().request
     assert examples().uri != found.uri
 
 
