@@ -15,6 +15,7 @@ from trainer import Json
 
 logger = logging.getLogger(__name__)
 
+DEPLOY_TIMEOUT_SECONDS = 1800
 MAX_READABLE = 48  # characters of the display name in a model's id, which may have 63
 NUM_DEPLOYED_IDS = 9 * 10**9  # DeployedModel.id: up to ten digits
 
@@ -126,4 +127,4 @@ def await_operations(api: VertexApi, name: str, *, is_cancelled: bool = False) -
         with contextlib.suppress(VertexError):  # it has ended, and failed
             if is_cancelled:
                 api.post(f"{operation['name']}:cancel", {})
-            api.wait(operation)
+            api.wait(operation, timeout_seconds=DEPLOY_TIMEOUT_SECONDS)
