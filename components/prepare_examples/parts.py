@@ -16,7 +16,7 @@ from components.prepare_examples.split_rule import Hashes, SplitRule
 from components.prepare_examples.statistics import numbers
 from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
-from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, limit_keys, shard_file
+from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer import Json
 
@@ -193,9 +193,7 @@ class PartFiles:
             digests = self.bad_rows.digests()
             quarantine = [{"file": self.side.name, "num_rows": num_bad, **digests}]
         return PartResult(
-            shards=limit_keys(
-                entry for name, split in self.splits.items() for entry in split.entries(name)
-            ),
+            shards=[entry for name, split in self.splits.items() for entry in split.entries(name)],
             quarantine=quarantine,
             statistics={name: split.statistics for name, split in self.splits.items()},
             tally=self.tally,

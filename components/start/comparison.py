@@ -55,7 +55,7 @@ class DataComparison:
 
     def to_json(self) -> str:
         """Return the content of the artifact."""
-        drift = [distance.to_json() for distance in self.distances]
+        drift = list(map(asdict, self.distances))
         return json.dumps({"baseline": self.baseline, "drift": drift}, indent=2) + "\n"
 
 

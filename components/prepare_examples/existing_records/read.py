@@ -132,7 +132,7 @@ def parse(
         return reasons, _columns(records, reasons, features)
     except ValueError:
         for number, record in enumerate(records):
-            if reason := _reason_of(record, features):
+            if number not in reasons and (reason := _reason_of(record, features)):
                 reasons[number] = reason
         return reasons, _columns(records, reasons, features)
 
@@ -157,8 +157,6 @@ def _columns(
 
 def _reason_of(record: bytes, features: Sequence[RecordFeature]) -> tuple[str, str] | None:
     """Return the feature that a record has in another type, or "", and the reason; None: good."""
-    if is_sequence(record):
-        return "", SEQUENCE
     for feature in features:
         try:
             _columns([record], (), [feature])

@@ -21,7 +21,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import in_threads
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-from trainer.workloads.declarations.sources import BinaryBatches, IdxImages, ImageFormat
+from trainer.workloads.declarations.sources import BinaryBatches, ImageFormat
 
 UNSIGNED_BYTE = 8
 IDX_BATCH_BYTES, RECORD_BATCH_BYTES = 784_000, 786_688  # fit in the CPU's cache
@@ -33,34 +33,34 @@ def splits_of(kind: ImageFormat, data_dir: Path) -> dict[str, Rows]:
     Raises:
         DataError: a file is invalid; names it.
     """
-    if isinstance(kind, IdxImages):
-        train, test = kind.train, kind.test
-        num_train, num_test = (_checked_idx(kind, data_dir, part) for part in (train, test))
-    else:
-        train, test = "train", "test"
-        files = [*kind.train, *kind.test]
-        rows = in_threads(lambda file: _checked_records(kind, data_dir / file), files)
-        num_train, num_test = sum(rows[: len(kind.train)]), sum(rows[len(kind.train) :])
-    first_eval = num_train - num_train // kind.eval_share
+    sizes = {}
+    for part in ("train", "test"):
+        files = _open(kind, data_dir, part)
+        in_threads(lambda file: _check_labels(file, kind.num_classes), files)
+        sizes[part] = sum(images.num_rows for images, _ in files)
+    first_eval = sizes["train"] - sizes["train"] // kind.eval_share
     return {
-        "train": Rows(train, 0, first_eval),
-        "eval": Rows(train, first_eval, num_train),
-        "test": Rows(test, 0, num_test),
+        "train": Rows("train", 0, first_eval),
+        "eval": Rows("train", first_eval, sizes["train"]),
+        "test": Rows("test", 0, sizes["test"]),
     }
 
 
 def batches_of(kind: ImageFormat, data_dir: Path, shard: Shard) -> Iterator[Batch]:
     """Yield the shard's images and labels, in the raw files' order."""
-    if isinstance(kind, BinaryBatches):
-        for batch in raw_records(kind, data_dir, shard):
-            yield batch[:, 1:].reshape(len(batch), num_channels(kind), -1), batch[:, 0]
-        return
-    images, labels = _open_part(kind, data_dir, shard.part)
-    batch_size = max(1, IDX_BATCH_BYTES // images.row_bytes)
-    for start in range(shard.start, shard.stop, batch_size):
-        stop = min(start + batch_size, shard.stop)
-        pixels = images.read(start, stop).reshape(stop - start, -1, num_channels(kind))
-        yield pixels.transpose(0, 2, 1), labels.read(start, stop).reshape(-1)
+    first, channels = 0, num_channels(kind)
+    for images, labels in _open(kind, data_dir, shard.part):
+        num_bytes = RECORD_BATCH_BYTES if labels is None else IDX_BATCH_BYTES
+        batch_size = max(1, num_bytes // images.row_bytes)
+        start, stop = max(shard.start - first, 0), min(shard.stop - first, images.num_rows)
+        for row in range(start, stop, batch_size):
+            rows = images.read(row, min(row + batch_size, stop))
+            if labels is None:
+                yield rows[:, 1:].reshape(len(rows), channels, -1), rows[:, 0]
+            else:
+                pixels = rows.reshape(len(rows), -1, channels).transpose(0, 2, 1)
+                yield pixels, labels.read(row, row + len(rows)).reshape(-1)
+        first += images.num_rows
 
 
 def num_channels(kind: ImageFormat) -> int:
@@ -118,32 +118,19 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> RawFile:
     return RawFile(path, shape[0], math.prod(row_shape), header_bytes)
 
 
-def _open_part(kind: IdxImages, data_dir: Path, part: str) -> tuple[RawFile, RawFile]:
-    images = open_idx(data_dir / f"{part}-images-idx3-ubyte", row_shape=kind.shape)
-    return images, open_idx(data_dir / f"{part}-labels-idx1-ubyte", row_shape=())
-
-
-def _checked_idx(kind: IdxImages, data_dir: Path, part: str) -> int:
-    images, labels = _open_part(kind, data_dir, part)
+def _open(kind: ImageFormat, data_dir: Path, part: str) -> list[tuple[RawFile, RawFile | None]]:
+    """Return the files of a part, each with that of its labels, unless it has them itself."""
+    if isinstance(kind, BinaryBatches):
+        return [(_open_batch(kind, data_dir / name), None) for name in getattr(kind, part)]
+    name = getattr(kind, part)
+    images = open_idx(data_dir / f"{name}-images-idx3-ubyte", row_shape=kind.shape)
+    labels = open_idx(data_dir / f"{name}-labels-idx1-ubyte", row_shape=())
     if images.num_rows != labels.num_rows:
         raise DataError(
             f"{images.path} has {images.num_rows} images, {labels.path.name} {labels.num_rows}"
             " labels"
         )
-    _check_labels(labels.read(0, labels.num_rows).reshape(-1), labels.path, kind.num_classes)
-    return images.num_rows
-
-
-def raw_records(kind: BinaryBatches, data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
-    """Yield the shard's raw records of binary batches, uint8 [batch, bytes of a record]."""
-    first = 0
-    batch_size = max(1, RECORD_BATCH_BYTES // (1 + row_bytes(kind)))
-    for name in kind.train if shard.part == "train" else kind.test:
-        file = _open_batch(kind, data_dir / name)
-        start, stop = max(shard.start - first, 0), min(shard.stop - first, file.num_rows)
-        for row in range(start, stop, batch_size):
-            yield file.read(row, min(row + batch_size, stop))
-        first += file.num_rows
+    return [(images, labels)]
 
 
 def _open_batch(kind: BinaryBatches, path: Path) -> RawFile:
@@ -158,17 +145,13 @@ def _open_batch(kind: BinaryBatches, path: Path) -> RawFile:
     return RawFile(path, num_bytes // size, size)
 
 
-def _checked_records(kind: BinaryBatches, path: Path) -> int:
-    num_rows = _open_batch(kind, path).num_rows
-    # Mapped, as only one byte of each record is looked at.
-    labels = np.memmap(path, np.uint8, "r").reshape(num_rows, -1)[:, 0]
-    _check_labels(labels, path, kind.num_classes)
-    return num_rows
-
-
-def _check_labels(labels: NDArray[np.uint8], path: Path, num_classes: int) -> None:
-    wrong = (labels >= num_classes).nonzero()[0]
+def _check_labels(file: tuple[RawFile, RawFile | None], num_classes: int) -> None:
+    images, own = file
+    labels = own or images  # whose first byte is the label
+    values = labels.read(0, labels.num_rows)[:, 0]
+    wrong = (values >= num_classes).nonzero()[0]
     if wrong.size:
         raise DataError(
-            f"{path}: label {wrong[0]} is {labels[wrong[0]]}; allowed are 0 to {num_classes - 1}"
+            f"{labels.path}: label {wrong[0]} is {values[wrong[0]]}; allowed are 0 to"
+            f" {num_classes - 1}"
         )

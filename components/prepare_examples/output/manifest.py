@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from components.prepare_examples.errors import Refuse
@@ -126,7 +126,7 @@ def finish_dataset(
     content["schema_sha256"] = schema.write_schema(expected, folder / "schema.pbtxt")
     for severity in (schema.ERROR, schema.WARNING):
         content[f"num_{severity}s"] = sum(a.severity == severity for a in problems)
-    listed = {"anomalies": [a.to_json() for a in problems], "drift": [d.to_json() for d in drifts]}
+    listed = {"anomalies": list(map(asdict, problems)), "drift": list(map(asdict, drifts))}
     (folder / ANOMALIES).write_text(json.dumps(listed, indent=2) + "\n")
     page = report.data_page(
         content, statistics, rule=rule_words(content), anomalies=problems, earlier=earlier

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import requests
 
@@ -32,16 +32,15 @@ HTTP_PARTIAL = 206
 HTTP_BAD_RANGE = 416
 
 Result = TypeVar("Result")
-Arguments = ParamSpec("Arguments")
 
 logger = logging.getLogger(__name__)
 
 
-def twice(fetch: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def twice(fetch: Callable[..., Result]) -> Callable[..., Result]:
     """Return a function that repeats `fetch` once if a file arrives damaged."""
 
     @functools.wraps(fetch)
-    def fetch_twice(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def fetch_twice(*args: Any, **kwargs: Any) -> Result:
         try:
             return fetch(*args, **kwargs)
         except DamagedError as error:
@@ -105,27 +104,20 @@ def _resume(url: str, partial: Path, *, name: str) -> None:
     is_resumed = response.status_code == HTTP_PARTIAL
     if is_resumed:
         logger.info("%s: resuming after %.1f MB", name, start / 1e6)
-    total = int(response.headers.get("Content-Length", 0))
-    chunks = followed(response.iter_content(CHUNK_BYTES), url, name, total)
-    try:
-        with response, partial.open("ab" if is_resumed else "wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-    except (requests.RequestException, TimeoutError) as error:
-        raise DamagedError(f"the download of {name} was interrupted: {error}") from error
-
-
-def followed(chunks: Iterator[bytes], url: str, name: str, num_bytes: int) -> Iterator[bytes]:
-    """Yield chunks until FILE_TIMEOUT_SECONDS; log how many of `num_bytes` are done."""
+    num_bytes = int(response.headers.get("Content-Length", 0))
     logger.info("downloading %s%s", name, f" ({num_bytes / 1e6:.1f} MB)" if num_bytes else "")
     deadline, done = time.monotonic() + FILE_TIMEOUT_SECONDS, 0
     progress = ProgressLines(name, "MB", num_bytes // MEGABYTE)
-    for chunk in chunks:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{url} was incomplete after {FILE_TIMEOUT_SECONDS} s")
-        done += len(chunk)
-        progress.show(done // MEGABYTE)
-        yield chunk
+    try:
+        with response, partial.open("ab" if is_resumed else "wb") as file:
+            for chunk in response.iter_content(CHUNK_BYTES):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{url} was incomplete after {FILE_TIMEOUT_SECONDS} s")
+                file.write(chunk)
+                done += len(chunk)
+                progress.show(done // MEGABYTE)
+    except (requests.RequestException, TimeoutError) as error:
+        raise DamagedError(f"the download of {name} was interrupted: {error}") from error
 
 
 def _open(url: str, headers: dict[str, str]) -> requests.Response:

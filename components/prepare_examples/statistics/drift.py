@@ -7,7 +7,7 @@ Missing counts as a value, so a feature that is missing more often has drifted t
 import bisect
 import itertools
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,6 @@ class Drift:
     feature: str
     psi: float
     words: str
-
-    def to_json(self) -> Json:
-        """Return a plain dict."""
-        return asdict(self)
 
 
 def statistics_file(path: str | Path) -> Path:

@@ -1,6 +1,5 @@
 """Statistics of images: counts of classes, and mean and standard deviation of pixels."""
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,13 +18,10 @@ class ImageStatistics:
 
     num_channels: int
     num_pixels: int = 0
-    sums: list[int] = field(default_factory=list)
-    squares: list[int] = field(default_factory=list)
     labels: Numbers = field(default_factory=lambda: Numbers("INT"))
 
     def __post_init__(self) -> None:
-        self.sums = self.sums or [0] * self.num_channels
-        self.squares = self.squares or [0] * self.num_channels
+        self.sums, self.squares = np.zeros((2, self.num_channels), np.int64)
 
     @property
     def num_images(self) -> int:
@@ -47,23 +43,20 @@ class ImageStatistics:
     def merge(self, other: "ImageStatistics") -> None:
         """Add the counts of another instance."""
         self.num_pixels += other.num_pixels
-        self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
-        self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
+        self.sums += other.sums
+        self.squares += other.squares
         self.labels.merge(other.labels)
 
     def summary(self) -> Json:
         """Return a split of statistics.json."""
         num_pixels = max(self.num_pixels, 1)  # if all images are bad
-        means = [total / num_pixels for total in self.sums]
-        variances = [
-            square / num_pixels - mean * mean
-            for square, mean in zip(self.squares, means, strict=True)
-        ]
+        means = self.sums / num_pixels
+        variances = np.maximum(self.squares / num_pixels - means * means, 0)
         label = self.labels.summary()
         return {
             "num_examples": label["num_present"],
             "features": {"label": label},
-            "pixels": {"mean": means, "std": [math.sqrt(max(0.0, v)) for v in variances]},
+            "pixels": {"mean": means.tolist(), "std": np.sqrt(variances).tolist()},
         }
 
 

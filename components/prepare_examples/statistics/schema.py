@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +93,6 @@ class Anomaly:
     split: str
     feature: str
     reason: str
-
-    def to_json(self) -> Json:
-        """Return a plain dict."""
-        return asdict(self)
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.split} {self.feature}: {self.reason}"

@@ -224,21 +224,15 @@ def _no_rows_message(tally: Json, rows: Json, options: RowOptions) -> str:
 
 def _times(tally: Json, schema: TableSchema) -> Json | None:
     """Return the manifest's entry about times, None without any; warn of a doubtful zone."""
+    if not schema.times:
+        return None
     for time in schema.times:
-        prefix = f"{time.name} "
-        zones = {
-            name.removeprefix(prefix): count
-            for name, count in tally["zones"].items()
-            if name.startswith(prefix)
-        }
-        if "UTC" in zones and time.time_zone != "UTC":
+        if f"{time.name} UTC" in tally["zones"] and time.time_zone != "UTC":
             logger.warning(
                 "%s is labelled UTC and was converted to wall time in %s; if it already holds "
                 "local time, as BigQuery's table does, set time_zone=UTC",
                 *(time.name, time.time_zone),
             )
-    if not schema.times:
-        return None
     prefix = f"{schema.times[0].name} " if len(schema.times) == 1 else ""
     return {
         "column": ", ".join(time.name for time in schema.times),

@@ -1,5 +1,6 @@
 """Writing of one part of a table: files of examples, and a side file of quarantined rows."""
 
+import calendar
 import datetime
 from collections import Counter
 from dataclasses import dataclass, field
@@ -31,9 +32,11 @@ from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, spelled
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
+from components.shared.text.value_text import time_text
 from trainer.workloads.declarations.labels import Binary
 
 MAX_LABELS = 100
+DAY_SECONDS = 86_400
 
 
 class Period(NamedTuple):
@@ -45,10 +48,9 @@ class Period(NamedTuple):
 
     def __str__(self) -> str:
         first, last = (
-            datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-            for seconds in (self.start, self.stop - 1)
+            time_text(seconds, form="%Y-%m-%d") for seconds in (self.start, self.stop - 1)
         )
-        return f"{self.column} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+        return f"{self.column} from {first} to {last}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +171,10 @@ def period_of(schema: TableSchema, options: PrepareOptions) -> Period | None:
             f" {names}; name one with prepare.time_column, or write {{run_date:%Y-%m-%d}} into the"
             " names in prepare.files"
         )
-    first, last = map(datetime.date.fromisoformat, options.dates)
-    return Period(time_column or times[0], _seconds(first), _seconds(last, days=1))
+    first, last = (
+        calendar.timegm(datetime.date.fromisoformat(date).timetuple()) for date in options.dates
+    )
+    return Period(time_column or times[0], first, last + DAY_SECONDS)
 
 
 def within(rows: pa.Table, period: Period | None) -> pa.Table:
@@ -180,8 +184,3 @@ def within(rows: pa.Table, period: Period | None) -> pa.Table:
     times = rows[period.column]
     is_within = pc.and_(pc.greater_equal(times, period.start), pc.less(times, period.stop))
     return rows.filter(is_within).combine_chunks()
-
-
-def _seconds(day: datetime.date, *, days: int = 0) -> int:
-    midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
-    return int((midnight + datetime.timedelta(days=days)).timestamp())

@@ -49,7 +49,7 @@ def plan_num_shards(
 
 
 class Rows(NamedTuple):
-    """Rows `start` to `stop` of a part of the raw data (MNIST: `train` or `t10k`)."""
+    """Rows `start` to `stop` of a part of the raw data (of images, `train` or `test`)."""
 
     part: str
     start: int

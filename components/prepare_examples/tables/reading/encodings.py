@@ -31,11 +31,9 @@ def remedy(path: str, where: str) -> str:
                 num_others += 1
                 sample += [line] * (num_others <= MOST_LINES)
     if num_lines - num_others > FEW * num_lines:
-        verb, them = ("is", "it") if num_others == 1 else ("are", "them")
         return (
             f"{where} is in another encoding than the rest: {num_others:,} of {num_lines:,} lines"
-            f" with letters beyond ASCII {verb} not UTF-8; write {them} again in UTF-8, or remove"
-            f" {them}"
+            " with letters beyond ASCII are not UTF-8; write them again in UTF-8, or remove them"
         )
     encoding = _encoding(b"".join(sample))
     if not encoding:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError, RouteError
-from components.prepare_examples.images.raw_files import raw_records, splits_of
+from components.prepare_examples.images.raw_files import batches_of, splits_of
 from components.prepare_examples.raw_data import routes
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.routes import fetch_by, to_binary
@@ -35,7 +35,9 @@ def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
     folder = tiny_cifar10(num_batch=20)
     raw = b"".join((folder / file).read_bytes() for file in CIFAR10.format.train)
     found = b"".join(
-        batch.tobytes() for batch in raw_records(CIFAR10.format, folder, shard("train", 15, 63))
+        bytes([label]) + image.tobytes()
+        for images, labels in batches_of(CIFAR10.format, folder, shard("train", 15, 63))
+        for image, label in zip(images, labels, strict=True)
     )
     assert found == raw[15 * 3073 : 63 * 3073]
 

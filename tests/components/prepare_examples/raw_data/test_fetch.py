@@ -257,8 +257,7 @@ def test_an_address_without_a_response_times_out_quickly(tmp_path, monkeypatch):
     assert time.monotonic() - started < 30
 
 
-def interrupted(chunks, *_):
-    yield next(iter(chunks))[:10]
+def interrupt(*_):
     raise KeyboardInterrupt
 
 
@@ -266,7 +265,8 @@ def interrupted(chunks, *_):
 def test_an_interrupted_download_is_resumed(tmp_path, site, monkeypatch, has_ranges):
     site.has_ranges = has_ranges
     with monkeypatch.context() as patch:
-        patch.setattr(downloads, "followed", interrupted)
+        patch.setattr(downloads, "CHUNK_BYTES", 10)
+        patch.setattr(downloads.ProgressLines, "show", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert set(files_of(tmp_path)) == {".images.gz.partial"}
