@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -130,8 +129,6 @@ def _run(
     import apache_beam as beam
 
     with _temp_folder(), beam.Pipeline(options=options) as pipeline:
-        # For transforms in other languages; a kill of this process would leave it.
-        shutil.rmtree(pipeline.local_tempdir)
         add_steps(pipeline, elements, work, finish)
 
 

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -34,13 +34,13 @@ GIVEN |= {"test": "test", "training": "train", "testing": "test"}
 HASH_BYTES = 8
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class ImageFile:
-    """A file in a class folder; the order is by hash, which mixes the classes."""
+    """A file in a class folder; the order is by place, a hash, which mixes the classes."""
 
     place: int
-    path: str = field(compare=False)
-    label: int = field(compare=False)
+    path: str
+    label: int
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ class ClassFolders:
     refused: tuple[tuple[str, str], ...]
     """Path and reason."""
     rule: SplitRule
-
-    @property
-    def num_files(self) -> int:
-        """The number of all files, with the refused ones."""
-        return sum(map(len, self.files.values())) + len(self.refused)
 
 
 def read_folder(
@@ -109,8 +104,14 @@ def read_folder(
         chosen = rule.numbers(len(own), file=str(folder.parent), hashes=hashes).tolist()
         for number, place, path in zip(chosen, places.tolist(), own, strict=True):
             files[SPLITS[number]].append(ImageFile(place, path, numbers[folder.name]))
+    num_images = sum(map(len, paths.values()))
+    if num_single == num_images:
+        raise DataError(f"group_by {group_by!r} matches no path of an image in {root}")
     if num_single:
-        _tell_single(root, group_by, num_single, sum(map(len, paths.values())))
+        logger.warning(
+            "%d of %d images do not match group_by %r: each is a group of its own",
+            *(num_single, num_images, group_by),
+        )
     return ClassFolders(
         root=root,
         classes=ordered,
@@ -154,15 +155,6 @@ def _group(path: str, group_by: str) -> str:
     """Return the group of an image: the first group of the match, or all of it; "" without one."""
     match = re.search(group_by, path)
     return str(match[1 if match.re.groups else 0] or "") if match else ""
-
-
-def _tell_single(root: Path, group_by: str, num_single: int, num_files: int) -> None:
-    if num_single == num_files:
-        raise DataError(f"group_by {group_by!r} matches no path of an image in {root}")
-    logger.warning(
-        "%d of %d images do not match group_by %r: each is a group of its own",
-        *(num_single, num_files, group_by),
-    )
 
 
 def _hashes(paths: Sequence[str]) -> NDArray[np.uint64]:

@@ -110,8 +110,8 @@ def plan_folder(workload: Workload, data_dir: Path, options: PrepareOptions) -> 
     for name, rows in splits.items():
         if not rows.stop:
             raise DataError(
-                f"the {name} split would be empty: none of the {folder.num_files:,} files of"
-                f" {root} is in it; use more images, or other ratios"
+                f"the {name} split would be empty: no image of {root} is in it; use more images, or"
+                " other ratios"
             )
     for error in _absent(folder, {*range(len(folder.classes))} - _classes_of_train(folder)):
         raise error

@@ -1,8 +1,8 @@
 """The rows of a table by their pictures: repeated and contradicting ones, and unused files."""
 
 import contextlib
-from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.prepare_examples.tables.pictures import Pictures
@@ -24,25 +24,19 @@ class PictureRows:
     Attributes:
         reasons: by file and row, the column and the reason of a row that is left out because
             another row has the same picture.
-        unused: files of the folders that no row names, and those that are no images, with reasons.
+        unused: files of the folders that no row names, and those that are no images, by the reason.
     """
 
     num_rows: int = 0
     reasons: Reasons = field(default_factory=dict)
-    unused: Sequence[tuple[str, str]] = ()
+    unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def words(self) -> Iterator[str]:
         """Yield a line for each kind of loss but bad rows."""
-        kinds = Counter(reason for _, reason in self.unused)
-        for kind, count in kinds.items():
-            shown = [path for path, reason in self.unused if reason == kind][:NUM_SHOWN]
-            yield (
-                f"{count:,} {'file is' if count == 1 else 'files are'} {kind}: {', '.join(shown)}"
-                + ", …" * (count > len(shown))
-            )
-
-
-NO_PICTURE, NO_ROW = "no image", "named by no row"
+        for reason, paths in self.unused.items():
+            shown = [*paths[:NUM_SHOWN], *(["…"] if len(paths) > NUM_SHOWN else [])]
+            verb = "file is" if len(paths) == 1 else "files are"
+            yield f"{len(paths):,} {verb} {reason}: {', '.join(shown)}"
 
 
 @dataclass(frozen=True)
@@ -75,13 +69,13 @@ def match_rows(files: Sequence[TableFile], schema: TableSchema, pictures: Pictur
         labelled = [row for row in alike if row.label is not None]
         for row, reason in _left_out(labelled, schema) if labelled else ():
             reasons[row.file][row.number] = reason
-    return PictureRows(num_rows, dict(reasons), unused_files(pictures, rows))
-
-
-def unused_files(pictures: Pictures, named: Container[str]) -> list[tuple[str, str]]:
-    """Return the files that are no pictures of rows, with the reason of each."""
-    without_row = [(path, NO_ROW) for path in pictures.paths if path not in named]
-    return without_row + [(path, NO_PICTURE) for path in pictures.others]
+    unused = {
+        "named by no row": [path for path in pictures.paths if path not in rows],
+        "no image": pictures.others,
+    }
+    return PictureRows(
+        num_rows, dict(reasons), {reason: paths for reason, paths in unused.items() if paths}
+    )
 
 
 def _rows_of(block: Block, file: str, first_row: int, schema: TableSchema) -> Iterator[_Row]:

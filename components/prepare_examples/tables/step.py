@@ -1,6 +1,5 @@
 """Preparation of tables: files are split at the ends of records, and rows into splits by key."""
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -182,10 +181,13 @@ def _unused(outcome: Outcome, pictures: PictureRows) -> Json | None:
     is_limited = 0 < outcome.settings.max_examples <= outcome.rows["read"]
     if is_limited or not pictures.unused:
         return None
-    lines = [json.dumps({"file": path, "reason": reason}) for path, reason in pictures.unused]
-    (outcome.folder / UNUSED).write_text("\n".join([*lines, ""]), encoding="utf-8")
-    notes = list(pictures.words())
-    return {"num_files": len(pictures.unused), "file": UNUSED, "notes": notes}
+    files = [
+        {"file": path, "reason": reason}
+        for reason, paths in pictures.unused.items()
+        for path in paths
+    ]
+    (outcome.folder / UNUSED).write_bytes(quarantine.json_lines(files))
+    return {"num_files": len(files), "file": UNUSED, "notes": list(pictures.words())}
 
 
 def _warn(outcome: Outcome) -> None:
