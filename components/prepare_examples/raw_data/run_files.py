@@ -116,13 +116,13 @@ def _matches(pattern: str) -> bool:
 
 
 def _no_match(pattern: str, dated: Mapping[str, datetime.datetime]) -> str:
-    moments = [f"{day:%Y-%m-%d}" for day in dated.values()]
-    dates = moments[0] if len(set(moments)) == 1 else f"{moments[0]} to {moments[-1]}"
-    what = "the date" if len(set(moments)) == 1 else f"any of {len(moments)} dates,"
+    days = [f"{day:%Y-%m-%d}" for day in dated.values()]
+    dates = f"any of {len(days)} dates, {days[0]} to {days[-1]}"
+    if len({*days}) == 1:
+        dates = f"the date {days[0]}"
     return (
-        f"prepare.files {pattern} matches no file for {what} {dates}: looked for"
-        f" {_shown(list(dated))}; correct the pattern, or set prepare.run_date to a date that has"
-        " files"
+        f"prepare.files {pattern} matches no file for {dates}: looked for {_shown(list(dated))};"
+        " correct the pattern, or set prepare.run_date to a date that has files"
     )
 
 
