@@ -12,9 +12,13 @@ from typing import Any
 from components.prepare_examples.declarations import declared, source_of
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import data_folder, find_files, find_objects
+from components.prepare_examples.raw_data.files import (
+    cached_digests,
+    data_folder,
+    find_files,
+    find_objects,
+)
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.statistics.drift import statistics_file
 from components.prepare_examples.tables.reading.bigquery import table_modified

@@ -40,9 +40,8 @@ from components.prepare_examples.parts import (
     finish,
     open_part,
 )
-from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.raw_data.files import cached_digests, find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import Hashes, Times, rule_of, split_of
 from components.prepare_examples.tables.outcome import Outcome

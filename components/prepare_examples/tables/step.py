@@ -12,8 +12,8 @@ from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import source_entry
 from components.prepare_examples.output.publish import UNUSED, local_path
 from components.prepare_examples.parts import finish
-from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.files import cached_digests
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.split_rule import rule_of, split_of
 from components.prepare_examples.tables import columns

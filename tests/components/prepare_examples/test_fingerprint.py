@@ -10,8 +10,8 @@ from google.api_core.exceptions import Forbidden
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import check_unchanged, read_input
-from components.prepare_examples.raw_data import digests, files
-from components.prepare_examples.raw_data.digests import CACHE_FILE
+from components.prepare_examples.raw_data import files
+from components.prepare_examples.raw_data.files import DIGESTS_FILE
 from components.prepare_examples.settings.options import PrepareOptions
 from trainer import paths
 
@@ -59,7 +59,7 @@ def rewrite_keeping_the_time(folder):
 @pytest.mark.parametrize("is_settled", [True, False])
 def test_any_change_of_the_files_changes_the_fingerprint(folder, monkeypatch, change, is_settled):
     if is_settled:
-        monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
+        monkeypatch.setattr(files, "SETTLED_NS", -(10**12))
     before = taxi(folder)
     assert taxi(folder) == before
     change(folder)
@@ -67,10 +67,10 @@ def test_any_change_of_the_files_changes_the_fingerprint(folder, monkeypatch, ch
 
 
 def test_an_unchanged_file_is_read_once(folder, monkeypatch):
-    monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(files, "SETTLED_NS", -(10**12))
     read = []
-    digest = digests.sha256_of
-    monkeypatch.setattr(digests, "sha256_of", lambda path: read.append(path.name) or digest(path))
+    digest = files.sha256_of
+    monkeypatch.setattr(files, "sha256_of", lambda path: read.append(path.name) or digest(path))
     before = taxi(folder)
     assert sorted(read) == ["a.csv", "b.csv"]
     assert taxi(folder) == before
@@ -78,7 +78,7 @@ def test_an_unchanged_file_is_read_once(folder, monkeypatch):
     os.utime(folder / "a.csv")
     assert taxi(folder) == before
     assert read[2:] == ["a.csv"]
-    memory = folder.parent / "cache" / CACHE_FILE
+    memory = folder.parent / "cache" / DIGESTS_FILE
     assert stat.S_IMODE(memory.stat().st_mode) == 0o600
     (folder / "a.csv").unlink()
     taxi(folder, files=f"{folder}/b.csv")
@@ -91,10 +91,10 @@ def test_an_unchanged_file_is_read_once(folder, monkeypatch):
 def test_a_damaged_cache_of_digests_is_ignored(folder, content):
     before = taxi(folder)
     cache = folder.parent / "cache"
-    assert json.loads((cache / CACHE_FILE).read_text()) == {}, "a file has just changed"
-    (cache / CACHE_FILE).write_text(content)
+    assert json.loads((cache / DIGESTS_FILE).read_text()) == {}, "a file has just changed"
+    (cache / DIGESTS_FILE).write_text(content)
     assert taxi(folder) == before
-    (cache / CACHE_FILE).unlink()
+    (cache / DIGESTS_FILE).unlink()
     cache.rmdir()
     cache.write_text("a file in the place of the folder")
     assert taxi(folder) == before
