@@ -75,10 +75,8 @@ def _new(arguments: argparse.Namespace) -> int:
     if has_data or not arguments.ci:
         from pipelines.projects.starter.start import start
 
-        code = start(arguments)
-        if code != OK or not arguments.ci:
-            return code
-    return _integrate(arguments.folder)
+        start(arguments)
+    return _integrate(arguments.folder) if arguments.ci else OK
 
 
 def _integrate(folder: Path) -> int:

@@ -155,9 +155,8 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
 def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     """Return whether a column tells rows, or groups of rows, apart; then it is guessed."""
     is_unique = column.num_unique == num_rows
-    if is_unique and _numbers_rows(np.asarray(column.numbers), column):
-        seen = "consecutive numbers, or in equal steps, another in every row"
-        column.guess(KEY, "Number", seen=seen)
+    if is_unique and (numbering := _numbering(np.asarray(column.numbers), column)):
+        column.guess(KEY, "Number", seen=f"{numbering}, another in every row")
     elif not ID_NAME.search(form) or (column.written and not column.is_whole):
         return False
     elif is_unique:
@@ -173,17 +172,18 @@ def _is_identifier(column: TableColumn, form: str, num_rows: int) -> bool:
     return True
 
 
-def _numbers_rows(numbers: Floats, column: TableColumn) -> bool:
-    """Return whether different numbers are nearly consecutive, or in equal steps from row to row.
+def _numbering(numbers: Floats, column: TableColumn) -> str:
+    """Return how different numbers number the rows, in words, or "".
 
     Those with a currency or unit are amounts.
     """
     if column.written is None or column.written.signs:
-        return False
+        return ""
     if column.is_whole and np.ptp(numbers) < DENSE * len(numbers):
-        return True
+        return "consecutive numbers, or nearly so"
     line, step = np.linspace(numbers[0], numbers[-1], len(numbers), retstep=True)
-    return bool(np.abs(numbers - line).max() < abs(step) / 2)  # they may be rounded
+    is_even = np.abs(numbers - line).max() < abs(step) / 2  # they may be rounded
+    return "numbers in equal steps" if is_even else ""
 
 
 def _is_time(column: TableColumn, form: str) -> bool:

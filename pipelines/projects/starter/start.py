@@ -6,18 +6,22 @@ import shlex
 import sys
 
 from components.errors import StepError
-from pipelines.exit_codes import OK, USAGE
 from pipelines.projects.literals import printable
 from pipelines.projects.starter.arguments import check_arguments
 from pipelines.projects.starter.folder import NewFolder, check_new, write_folder
 from pipelines.projects.starter.images import start_images
 from pipelines.projects.starter.records import start_records
 from pipelines.projects.starter.tables import start_table
+from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
 
 
-def start(arguments: argparse.Namespace) -> int:
-    """Write a folder and say what is in it; return the exit code."""
+def start(arguments: argparse.Namespace) -> None:
+    """Write a folder and say what is in it.
+
+    Raises:
+        ConfigError: the data is unusable, or an argument does not fit it.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         check_arguments(arguments)
@@ -25,8 +29,7 @@ def start(arguments: argparse.Namespace) -> int:
         content = _content(arguments)
         names = write_folder(arguments.folder, content)
     except (StepError, OSError, ValueError) as error:
-        sys.stderr.write(f"trainyard: {error}\n")
-        return USAGE
+        raise ConfigError(str(error)) from error
     folder = str(arguments.folder).rstrip("/")
     lines = [
         f"wrote {folder}: {', '.join(names)}",
@@ -35,7 +38,6 @@ def start(arguments: argparse.Namespace) -> int:
         f"run it: trainyard run {shlex.quote(folder)}",
     ]
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
-    return OK
 
 
 def _content(arguments: argparse.Namespace) -> NewFolder:

@@ -604,7 +604,7 @@ def test_the_only_column_is_a_feature_though_it_numbers_the_rows(begin):
     start = begin(columns, "y")
     assert declared(start) == 'Number("x")'
     [note] = start.notes
-    assert note.startswith('x: read as Number("x"): consecutive numbers, or in equal steps')
+    assert note.startswith('x: read as Number("x"): consecutive numbers, or nearly so')
 
 
 @pytest.mark.parametrize(
