@@ -180,6 +180,8 @@ def _plain(column: TableColumn, row: int) -> Any:
     if column.length or "separator" in column.arguments:
         items = [item.strip() for item in text.split(LIST_SEPARATOR)]
         return items if column.kind == "Category" else [float(item) for item in items]
-    is_number = column.kind == "Number" or column.seen.startswith("Unix ")
+    is_unix = column.kind == "Timestamp" and "%" not in column.arguments.get("format", "")
+    if column.written is None or not (is_unix or column.kind == "Number"):
+        return text
     number = column.numbers[row].as_py()
-    return text if not is_number else int(number) if number.is_integer() else number
+    return int(number) if number.is_integer() else number
