@@ -40,7 +40,8 @@ def start_images(folder: str, *, script: Path | None = None) -> NewFolder:
         raise DataError(
             f"{folder} has only one class folder, {images.classes[0]!r}; add the others"
         )
-    files = sorted(file for some in images.files.values() for file in some)
+    files = [file for some in images.files.values() for file in some]
+    files.sort(key=lambda file: file.place)
     counts = Counter(file.label for file in files)
     shape = guess_shape([images.root / file.path for file in files])
     size, channels = shape.form.size, shape.form.channels
