@@ -16,7 +16,6 @@ from typing import Any
 from trainer import Json
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.metrics.evaluate import evaluated_names
 from trainer.references import BUILT_IN, is_path
 from trainer.workloads import Workload, load_workload
 from trainer.workloads.loading import package_digest
@@ -39,9 +38,9 @@ def describe(reference: str, train: Json) -> Json:
     values = config.model_settings
     return {
         "name": workload.name,
-        "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
+        "label": {"kind": workload.label.kind, "column": workload.label.column},
         "labels": list(workload.labels),
-        "metrics": list(evaluated_names(workload)),
+        "metrics": workload.evaluated_metrics,
         "may_have_more_metrics": _may_be_compiled(workload, reference),
         "features": workload.feature_names,
         "aliases": dict(getattr(workload, "aliases", {})),

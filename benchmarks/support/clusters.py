@@ -79,15 +79,13 @@ def examples(workload: str) -> Path:
 def test_metrics(folder: Path, examples_dir: Path) -> dict[str, float]:
     """Return the metrics on the test split of a job's model, by the pipeline's evaluation."""
     from components.evaluate.held_out import read_held_out
-    from trainer.metrics.evaluate import score
     from trainer.runtime.tensorflow_logs import import_tensorflow
 
     import_tensorflow()
     from trainer.serving.export import load_predictor
 
     predictor = load_predictor(str(folder / "model"))
-    data = read_held_out(str(examples_dir), predictor)
-    return score(data.predictions, data.labels, predictor.workload).metrics
+    return read_held_out(str(examples_dir), predictor).score().metrics
 
 
 def train(

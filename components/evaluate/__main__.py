@@ -10,7 +10,6 @@ from components.errors import exit_code_of
 from components.evaluate.held_out import read_held_out
 from components.evaluate.thresholds import format_metric
 from trainer.config.trust import OWN
-from trainer.metrics.evaluate import score
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 
@@ -32,7 +31,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
     predictor = load_predictor(arguments.model, trust=OWN)
     split = read_held_out(arguments.examples_dir, predictor, split=arguments.split)
-    evaluation = score(split.predictions, split.labels, predictor.workload, split.compiled)
+    evaluation = split.score()
     facts = {"num_examples": evaluation.num_examples, **evaluation.metrics}
     shown = (
         f"{arguments.split} {name:<16} {value if name == 'num_examples' else format_metric(value)}"

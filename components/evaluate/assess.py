@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from components.endpoint.predict.parity import num_fitting
-from components.evaluate.folds import OutOfFold
+from components.evaluate.case import Case
+from components.evaluate.folds import OutOfFold, held_out_by_folds
 from components.evaluate.gate.checks import check_comparison, check_predictions, check_size
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
-from components.evaluate.gate.folds import compare_folds, held_out_by_folds
-from components.evaluate.gate.leaks import check_leaks
+from components.evaluate.gate.folds import compare_folds
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
-from components.evaluate.gate.undefined import check_classes, find_not_finite, why_undefined
+from components.evaluate.gate.undefined import check_classes, why_undefined
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.importance import measure_importance
+from components.evaluate.leaks import check_leaks
 from components.evaluate.thresholds import (
     Check,
     Judgement,
@@ -32,12 +33,11 @@ from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import ConfigError
-from trainer.metrics.evaluate import Evaluation, evaluated_names, score
-from trainer.metrics.resampling import comparable
+from trainer.metrics.class_metrics import find_not_finite
+from trainer.metrics.evaluation import Evaluation
 from trainer.runtime import tensorflow_logs
 
-if TYPE_CHECKING:  # the step imports this module
-    from components.evaluate.step import Case
+if TYPE_CHECKING:  # it imports TensorFlow
     from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Assessment:
     `judged` are the rows of folds, with the metrics `by_folds`, or else the test split and none.
     """
 
-    case: "Case"
+    case: Case
     predictor: "Predictor"
     held_out: HeldOut
     evaluation: Evaluation
@@ -66,7 +66,7 @@ class Assessment:
         return judge(self.checks)
 
 
-def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
+def assess(case: Case, out_of_fold: OutOfFold | None = None) -> Assessment:
     """Predict the test split with a model and its champion, and check the results.
 
     Predictions of folds are compared and checked instead, if there are any.
@@ -77,7 +77,7 @@ def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
         StepError: No example has a label.
         trainer.errors.InputError: The examples are missing, damaged or another workload's.
     """
-    limits, options = parse_thresholds(case.thresholds), GateOptions.from_json(case.gate)
+    limits, options = parse_thresholds(case.thresholds), case.options
     tensorflow_logs.import_tensorflow()
     from trainer.serving.export import load_predictor
 
@@ -97,12 +97,14 @@ def assess(case: "Case", out_of_fold: OutOfFold | None = None) -> Assessment:
             held_out.num_unlabelled,
         )
     with np.errstate(invalid="ignore"):  # predictions that are not finite fail a check below
-        evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
+        evaluation = held_out.score()
         cut: Json = {"rules": rules, "missing": missing_numbers(workload, rules)}
         comparison = compare(held_out, options, **cut)
         judged, by_folds, uri = held_out, dict[str, float](), case.champion.model_uri
         if out_of_fold:
-            judged, by_folds = held_out_by_folds(out_of_fold, predictor, held_out)
+            judged = held_out_by_folds(out_of_fold, predictor, held_out)
+            metrics = judged.score().metrics
+            by_folds = {name: metrics[name] for name in metrics if name not in held_out.compiled}
             comparison = compare_folds(judged, comparison, options, champion_uri=uri, **cut)
         importance = measure_importance(
             case.examples_dir, predictor, metric=comparison.metric, confidence=options.confidence
@@ -140,9 +142,9 @@ def _check_names(limits: tuple[Limit, ...], options: GateOptions, predictor: "Pr
     """Raise ConfigError if the model does not have a metric of the thresholds or of the gate."""
     workload, compiled = predictor.workload, predictor.compiled_score()
     own = compiled.results() if compiled is not None else {}
-    known = {**evaluated_names(workload), **own}
+    known = [*workload.evaluated_metrics, *own]
     check_metrics(limits, known, owner=workload.name)
-    allowed = comparable(workload.label, len(workload.labels))
+    allowed = workload.label.statistics(len(workload.labels))
     if options.metric and options.metric not in allowed:
         raise ConfigError(
             f"gate.metric is {options.metric!r}, which {workload.name} does not have; allowed are"

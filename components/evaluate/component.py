@@ -81,7 +81,8 @@ def evaluate(
     from pathlib import Path
 
     from components.errors import errors_in_one_line
-    from components.evaluate.step import Case, course_of, evaluate_model, publish
+    from components.evaluate.case import Case
+    from components.evaluate.step import course_of, evaluate_model, publish
     from components.model_version.champion import find_standing
     from components.plan_training.plan import trainer_args
     from components.shared.text.json_object import parse_object

@@ -7,27 +7,17 @@ from typing import Any
 import numpy as np
 
 from components.evaluate.assess import Assessment
-from components.evaluate.gate.baseline import fit_constant
 from components.evaluate.gate.checks import is_slice_ok
 from components.evaluate.gate.comparison import CHAMPION, Slice
 from components.evaluate.gate.gain import CONFIDENCE, is_same, measure_intervals
 from components.evaluate.gate.options import CONSTANT, GateOptions
-from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut, Row
 from components.evaluate.thresholds import Check
 from trainer import Json
-from trainer.metrics.class_metrics import calibration, predicted_classes
-from trainer.metrics.evaluate import Evaluation, score
-from trainer.metrics.resampling import comparable, statistic
+from trainer.metrics.class_metrics import calibration, find_not_finite
+from trainer.metrics.evaluation import Evaluation
+from trainer.metrics.statistics import of_all
 from trainer.serving.strict_json import finite
-from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import (
-    DEFAULT_THRESHOLD,
-    Binary,
-    Classes,
-    Multilabel,
-    Regression,
-)
 from trainer.workloads.encoding.image_files import encode_png
 
 MAX_POINTS = 1000
@@ -48,20 +38,20 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
     `undefined`, with the reason.
     """
     evaluation, held_out = assessed.evaluation, assessed.held_out
-    comparison, workload = assessed.comparison, assessed.predictor.workload
-    options, champion = GateOptions.from_json(assessed.case.gate), assessed.case.champion
+    comparison = assessed.comparison
+    options, champion = assessed.case.options, assessed.case.champion
     judged = assessed.judged
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
     folds = judged.folds
     content = {
-        "workload": workload.name,
-        "label_kind": type(held_out.label).__name__,
+        "workload": assessed.predictor.workload.name,
+        "label_kind": held_out.label.kind,
         "labels": evaluation.labels,
         "num_examples": evaluation.num_examples,
         "num_unlabelled": held_out.num_unlabelled,
         "num_mistakes": held_out.num_mistakes,
-        "unit": getattr(held_out.label, "unit", ""),
+        "unit": held_out.label.unit,
         "metrics": evaluation.metrics,
         "intervals": _intervals(held_out, evaluation.metrics),
         "folds": {**folds, "metrics": assessed.by_folds} if folds else None,
@@ -69,11 +59,11 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "importance": list(assessed.importance),
         "champion": {
             "version": champion.version,
-            "metrics": _metrics(held_out, CHAMPION, workload),
+            "metrics": held_out.score(CHAMPION).metrics,
         }
         if comparison.champion
         else None,
-        "baseline": {"name": name, "metrics": _metrics(held_out, name, workload)}
+        "baseline": {"name": name, "metrics": held_out.score(name).metrics}
         if comparison.baseline
         else None,
         "gain": gain.to_json() if gain else None,
@@ -91,37 +81,36 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "pairs": evaluation.pairs,
         "by_class": evaluation.by_class,
         "by_label": evaluation.by_label,
-        "answers": _answers(held_out),
+        "answers": held_out.label.answers(held_out.predictions, held_out.labels)
+        if len(held_out.labels) <= MAX_ANSWERS
+        else None,
         "mistakes": [_mistake(held_out, index) for index in held_out.mistakes],
     }
     valid: Json = finite(content)
     return valid
 
 
-def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
-    label = held_out.rival_labels.get(model, workload.label)
-    return score(held_out.rivals[model], held_out.labels, workload, label=label).metrics
-
-
 def _own_constant(held_out: HeldOut, metric: str) -> float | None:
     labels = held_out.labels
     if CONSTANT not in held_out.rivals or len(labels) > MAX_ANSWERS:
         return None
-    best = fit_constant(labels, held_out.label, len(held_out.names))
-    value = statistic(metric, best({"label": labels}), labels, held_out.label)
-    return value(np.ones(len(labels), np.int64))
+    best = held_out.label.fit_constant(labels, len(held_out.names))
+    predictions = np.broadcast_to(best, (len(labels), *best.shape))
+    return of_all(held_out.label.statistic(metric, predictions, labels), len(labels))
 
 
 def _intervals(held_out: HeldOut, metrics: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    size, label = len(held_out.labels), held_out.label
+    size = len(held_out.labels)
     if size > MAX_ANSWERS or len(find_not_finite(held_out.predictions)):
         return {}
     statistics = {
-        name: statistic(name, held_out.predictions, held_out.labels, label)
-        for name in comparable(label, len(held_out.names))
+        name: held_out.statistic(name) for name in held_out.label.statistics(len(held_out.names))
     }
-    every = np.ones(size, np.int64)
-    same = {n: value for n, value in statistics.items() if is_same(metrics.get(n), value(every))}
+    same = {
+        name: value
+        for name, value in statistics.items()
+        if is_same(metrics.get(name), of_all(value, size))
+    }
     return measure_intervals(same, num_examples=size, confidence=CONFIDENCE)
 
 
@@ -144,7 +133,7 @@ def _slice(part: Slice, metric: str, options: GateOptions) -> Json:
 def _curves(evaluation: Evaluation, held_out: HeldOut) -> Json:
     if len(find_not_finite(held_out.predictions)):
         return {}
-    if isinstance(held_out.label, Regression):
+    if held_out.label.is_number:
         every = -(-len(held_out.labels) // MAX_POINTS)
         points = {
             "actual": held_out.labels[::every].tolist(),
@@ -165,10 +154,10 @@ def _curves(evaluation: Evaluation, held_out: HeldOut) -> Json:
 
 def _at_threshold(held_out: HeldOut) -> Json:
     is_true = held_out.labels == 1
-    is_predicted = predicted_classes(held_out.predictions, held_out.label) == 1
+    is_predicted = held_out.label.predicted(held_out.predictions) == 1
     hits = float((is_predicted & is_true).sum())
     return {
-        "threshold": float(getattr(held_out.label, "threshold", DEFAULT_THRESHOLD)),
+        "threshold": float(held_out.label.threshold),
         "precision": hits / max(float(is_predicted.sum()), 1.0),
         "recall": hits / float(is_true.sum()),
         "false_positive": float((is_predicted & ~is_true).sum() / (~is_true).sum()),
@@ -180,7 +169,7 @@ def roc_curve(held_out: HeldOut) -> Json | None:
 
     None unless both of two classes occur and all scores are finite.
     """
-    if not isinstance(held_out.label, Binary | Classes) or len(held_out.names) != NUM_CLASSES:
+    if not held_out.label.has_classes or len(held_out.names) != NUM_CLASSES:
         return None
     labels, scores = held_out.labels.astype(bool), held_out.predictions[:, 1]
     if labels.all() or not labels.any() or not np.isfinite(scores).all():
@@ -209,22 +198,6 @@ def _precision_recall(scores: Any, truth: Any) -> Json:
         "precision": (hits[ends] / (ends + 1)).tolist(),
         "thresholds": scores[order][ends].tolist(),
     }
-
-
-def _answers(held_out: HeldOut) -> Json | None:
-    """Return label and prediction of each example, to compare two models by example.
-
-    Predictions are classes, with the scores of the second of two, or numbers. None if there are
-    several labels at once, or more than MAX_ANSWERS examples.
-    """
-    if isinstance(held_out.label, Multilabel) or len(held_out.labels) > MAX_ANSWERS:
-        return None
-    labels, predictions = held_out.labels.tolist(), held_out.predictions
-    if isinstance(held_out.label, Regression):
-        return {"labels": labels, "predicted": predictions.tolist()}
-    scores = predictions[:, 1].tolist() if len(held_out.names) == NUM_CLASSES else []
-    predicted = predicted_classes(predictions, held_out.label).tolist()
-    return {"labels": labels, "predicted": predicted, "scores": scores}
 
 
 def _mistake(held_out: HeldOut, index: int) -> Json:

@@ -1,15 +1,17 @@
 """Cross-validation: the rows of a small dataset, dealt into folds that judge its recipe in turn."""
 
+import hashlib
 import logging
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from components.evaluate.case import Case
 from components.evaluate.fold_training import (
     OFF,
     Array,
@@ -20,7 +22,8 @@ from components.evaluate.fold_training import (
     train_all,
 )
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.held_out import Predict, predict_table, with_columns
+from components.evaluate.gate.rivals import best_constant, simple_models
+from components.evaluate.held_out import HeldOut, Predict, as_texts, predict_table, with_columns
 from components.model_version.saved_model import DESCRIPTION
 from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.tfrecords.shards import MOST_KEYS, SPLITS
@@ -28,8 +31,8 @@ from components.shared.text.json_object import read_object
 from trainer import Json
 from trainer.errors import ConfigError
 
-if TYPE_CHECKING:  # the step imports this module
-    from components.evaluate.step import Case
+if TYPE_CHECKING:  # it imports TensorFlow
+    from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +111,7 @@ def deal_folds(keys: Array, count: int, *, eval_share: float) -> list[dict[str, 
     return folds
 
 
-def cross_validate(case: "Case") -> OutOfFold | None:
+def cross_validate(case: Case) -> OutOfFold | None:
     """Train on each fold, and predict the rows left out; None if the test split judges.
 
     The processes are forked, so TensorFlow must not have run in this one.
@@ -121,7 +124,7 @@ def cross_validate(case: "Case") -> OutOfFold | None:
     if not case.flags:
         return None
     manifest = read_object(Path(case.examples_dir, MANIFEST), "splits", "workload")
-    options = GateOptions.from_json(case.gate)
+    options = case.options
     if not (note := folds_note(manifest, options)):
         return None
     logger.info("%s", note)
@@ -146,9 +149,8 @@ def cross_validate(case: "Case") -> OutOfFold | None:
     return OutOfFold(num_folds=count, records=rows.records, predictions=models)
 
 
-def _predict(folder: Path, *, case: "Case") -> None:
+def _predict(folder: Path, *, case: Case) -> None:
     """Write the predictions of the trained model, and of simple ones of the same rows."""
-    from components.evaluate.gate.rivals import best_constant, simple_models
     from trainer.config.trust import OWN
     from trainer.examples.manifest import checked_split, read_manifest
     from trainer.examples.tables import read_table
@@ -159,9 +161,8 @@ def _predict(folder: Path, *, case: "Case") -> None:
     split = checked_split(read_manifest(str(folder), workload=workload.name), "test")
     features, labels = read_table(split, workload, compression="", raw=True)
     models: dict[str, Predict] = {MODEL: predictor.predict_values}
-    options = GateOptions.from_json(case.gate)
-    models |= simple_models(workload, options, str(folder))
-    models |= best_constant(workload, options, str(folder))
+    models |= simple_models(workload, case.options, str(folder))
+    models |= best_constant(workload, case.options, str(folder))
     names = read_object(Path(case.model_dir, DESCRIPTION), "labels")["labels"]  # the deployed one's
 
     def predicted(predict: Predict) -> Array:
@@ -174,3 +175,31 @@ def _predict(folder: Path, *, case: "Case") -> None:
 
     found: Any = {name: predicted(predict) for name, predict in models.items()}
     np.savez(folder / PREDICTIONS_FILE, **found)
+
+
+def held_out_by_folds(out: OutOfFold, predictor: "Predictor", test: HeldOut) -> HeldOut:
+    """Return all rows with a label as examples.
+
+    They have the simple rivals and columns of `test`, and the classes and the threshold of the
+    model that the run deploys.
+    """
+    import tensorflow as tf
+
+    from trainer.examples.tables import Decoder
+
+    workload = predictor.workload
+    decoder = Decoder(workload=workload, compression="", is_raw=True)
+    features, labels = decoder.decode(tf.constant(out.records))
+    rows = np.flatnonzero(workload.label.find_labelled(labels.numpy()))
+    truth = labels.numpy()[rows]
+    predictions = {name: predicted[rows] for name, predicted in out.predictions.items()}
+    return replace(
+        test,
+        compiled={},
+        labels=truth,
+        predictions=predictions[MODEL],
+        rivals={name: predictions[name] for name in test.rivals if name in predictions},
+        columns={name: as_texts(features[name].numpy()[rows]) for name in test.columns},
+        num_folds=out.num_folds,
+        hashes=[hashlib.sha256(out.records[row]).hexdigest() for row in rows.tolist()],
+    )

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from components.errors import StepError
 from components.shared.pages.evaluation.metrics import fold_words
 from trainer import Json
-from trainer.metrics.class_metrics import LIKELY, likelihoods, predicted_classes, summarized
-from trainer.metrics.evaluate import find_labelled, num_rows_at_once
+from trainer.metrics.evaluation import Evaluation
+from trainer.metrics.statistics import Statistic
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Label
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -76,35 +76,35 @@ class HeldOut:
         """The rows of folds in words, as ` by 5 folds (150 rows)`; "" for a split."""
         return f" {fold_words(self.folds)}" if self.folds else ""
 
+    def score(self, model: str = "") -> Evaluation:
+        """Return the evaluation of the model, or of a rival by its name."""
+        if model:
+            label = self.rival_labels.get(model, self.label)
+            return label.score(self.rivals[model], self.labels, self.names)
+        return self.label.score(self.predictions, self.labels, self.names, self.compiled)
+
+    def statistic(self, metric: str, model: str = "", rows: Any = slice(None)) -> Statistic:
+        """Return a metric on some examples, of the model or of a rival, as a function of a draw."""
+        predictions = self.rivals[model] if model else self.predictions
+        label = self.rival_labels.get(model, self.label)
+        return label.statistic(metric, predictions[rows], self.labels[rows])
+
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""
         return self.format_instance(self.rows[index])
 
     def true_label(self, index: int) -> Any:
         """Return the label of an example for JSON: a class, a list of labels, or a number."""
-        label = self.labels[index]
-        if isinstance(self.label, Regression):
-            return float(label)
-        return self._likely(label) if isinstance(self.label, Multilabel) else self.names[label]
+        return self.label.shown(self.labels[index], self.names)
 
     def predicted_label(self, index: int) -> Any:
         """Return the prediction for an example, of the type of `true_label`."""
-        predicted = self.predictions[index]
-        if isinstance(self.label, Regression):
-            return float(predicted)
-        if isinstance(self.label, Multilabel):
-            return self._likely(predicted)
-        [number] = predicted_classes(self.predictions[index : index + 1], self.label)
-        return self.names[number]
+        [predicted] = self.label.predicted(self.predictions[index : index + 1])
+        return self.label.shown(predicted, self.names)
 
     def confidence(self, index: int) -> float | None:
         """Return the probability of the predicted class; None for other kinds of labels."""
-        if isinstance(self.label, Regression | Multilabel):
-            return None
-        return float(likelihoods(self.predictions[index : index + 1], self.label)[0])
-
-    def _likely(self, values: NDArray[Any]) -> list[str]:
-        return [name for name, value in zip(self.names, values, strict=True) if value >= LIKELY]
+        return self.label.confidence(self.predictions[index : index + 1])[0]
 
 
 def read_held_out(
@@ -134,28 +134,30 @@ def read_held_out(
     manifest = read_manifest(examples_dir, workload=workload.name)
     decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
     checked = checked_split(manifest, split)
-    chunks = SplitChunks(checked, decoder, most_rows=num_rows_at_once(workload))
+    chunks = SplitChunks(checked, decoder, most_rows=workload.num_rows_at_once)
     compiled = predictor.compiled_score()
-    predicted = []
+    models = {"": predictor.predict_values, **(rivals or {})}
+    predicted: dict[str, list[NDArray[Any]]] = {name: [] for name in models}
     kept: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
-    of_rivals: dict[str, list[NDArray[Any]]] = {name: [] for name in rivals or {}}
+    known: list[NDArray[Any]] = []
     for features, labels in _labelled(chunks, workload.label):
-        predictions = summarized(predictor.predict_values(features), labels, workload.label)
-        predicted.append((labels, predictions))
+        known.append(labels)
+        for name, predict in models.items():
+            predicted[name].append(workload.label.summarized(predict(features), labels))
         for name, values in kept.items():
             values.append(features[name].numpy())
-        for name, predict in (rivals or {}).items():
-            of_rivals[name].append(summarized(predict(features), labels, workload.label))
         if compiled is not None:
             compiled.add(features, labels)
-    if not predicted:
+    if not known:
         raise StepError(
             f"no example of the split {split!r} has the label {workload.label.column!r}, so the "
             "model cannot be evaluated; give more examples, or other ratios of the splits"
         )
-    labels, predictions = map(np.concatenate, zip(*predicted, strict=True))
-    golden = choose_golden(golden_groups(labels, workload.label), NUM_GOLDEN)
-    sizes = error_sizes(predictions, labels, workload.label)
+    labels = np.concatenate(known)
+    predictions = {name: np.concatenate(pieces) for name, pieces in predicted.items()}
+    own = predictions.pop("")
+    golden = choose_golden(workload.label.groups(labels, NUM_GOLDEN), NUM_GOLDEN)
+    sizes = workload.label.error_sizes(own, labels)
     mistakes = find_largest(sizes, NUM_SHOWN)
     labelled = (features for features, _ in _labelled(chunks, workload.label))
     rows = _rows(labelled, {*golden, *mistakes})
@@ -166,7 +168,7 @@ def read_held_out(
         label=workload.label,
         names=workload.labels,
         labels=labels,
-        predictions=predictions,
+        predictions=own,
         golden=golden,
         mistakes=mistakes,
         rows=rows,
@@ -174,7 +176,7 @@ def read_held_out(
         num_mistakes=int((sizes > 0).sum()),
         num_unlabelled=checked.num_examples - len(labels),
         compiled=compiled.results() if compiled is not None else {},
-        rivals={name: np.concatenate(values) for name, values in of_rivals.items()},
+        rivals=predictions,
         columns={name: as_texts(np.concatenate(values)) for name, values in kept.items()},
     )
 
@@ -183,14 +185,13 @@ def predict_table(
     predict: Predict, features: Mapping[str, Any], labels: NDArray[Any], workload: Workload
 ) -> NDArray[Any]:
     """Return the predictions for a table in memory, as HeldOut has them."""
-    size = num_rows_at_once(workload)
+    size = workload.num_rows_at_once
     pieces = []
     for start in range(0, len(labels), size):
         rows = slice(start, start + size)
         is_part = len(labels) > size  # to slice thousands of columns takes as long as the model
         part = {name: column[rows] for name, column in features.items()} if is_part else features
-        predictions = predict(part)
-        pieces.append(summarized(predictions, labels[rows], workload.label))
+        pieces.append(workload.label.summarized(predict(part), labels[rows]))
     return np.concatenate(pieces)
 
 
@@ -217,39 +218,11 @@ def with_columns(
     return changed
 
 
-def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:
-    """Return the group of each example; every group gets a golden example if there are enough.
-
-    The group is the class, the first of several labels, or the tenth of the values of a number.
-    """
-    if isinstance(label, Multilabel):
-        return np.asarray(np.argmax(labels, axis=1))
-    if not isinstance(label, Regression):
-        return labels
-    ranks = labels.argsort(kind="stable").argsort(kind="stable")
-    return ranks * NUM_GOLDEN // len(labels)
-
-
 def choose_golden(groups: NDArray[Any], count: int) -> list[int]:
     """Return `count` indices: the first example of each group, then the first of the others."""
     chosen = np.unique(groups, return_index=True)[1][:count]
     rest = np.setdiff1d(np.arange(min(len(groups), 2 * count)), chosen)
     return [*chosen.tolist(), *rest.tolist()][:count]
-
-
-def error_sizes(predictions: NDArray[Any], labels: NDArray[Any], label: Label) -> NDArray[Any]:
-    """Return the size of the error of each prediction, 0 for a right one.
-
-    It is the distance of a number, the probability of the wrong class, or, if one of several
-    labels is wrong, the largest distance of a label's probability from its true value, 0 or 1.
-    """
-    if isinstance(label, Regression):
-        return np.asarray(np.abs(predictions - labels))
-    if isinstance(label, Multilabel):
-        is_wrong = ((predictions >= LIKELY) != (labels >= LIKELY)).any(axis=1)
-        return np.where(is_wrong, np.abs(predictions - labels).max(axis=1), 0)
-    is_wrong = predicted_classes(predictions, label) != labels
-    return np.where(is_wrong, likelihoods(predictions, label), 0)
 
 
 def find_largest(sizes: NDArray[Any], count: int) -> list[int]:
@@ -262,7 +235,7 @@ def _labelled(chunks: Iterable[Any], label: Label) -> Iterator[tuple[Any, NDArra
     import tensorflow as tf
 
     for features, labels in chunks:
-        is_labelled = find_labelled(labels.numpy(), label)
+        is_labelled = label.find_labelled(labels.numpy())
         if is_labelled.all():
             yield features, labels.numpy()
         elif is_labelled.any():

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.evaluate.gate.gain import SEED, Gain, measure_slice_gain
+from components.evaluate.gate.gain import SEED, Gain, measure_gain
 from components.evaluate.held_out import predict_table
 from trainer import Json
-from trainer.metrics.evaluate import find_labelled
-from trainer.metrics.resampling import statistic
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.features import Image, TimePart
+from trainer.workloads.declarations.features import Image
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -53,18 +51,19 @@ def measure_importance(
     def measured(changed: Mapping[str, Any]) -> Any:
         table = {**features, **changed}
         predictions = predict_table(predictor.predict_values, table, labels.numpy(), workload)
-        return statistic(metric, predictions, labels.numpy(), workload.label)
+        return workload.label.statistic(metric, predictions, labels.numpy())
 
     whole = measured({})
 
     def gain_without(block: Sequence[str]) -> Gain:
         names = [name for column in block for name in columns[column]]
-        return measure_slice_gain(
+        return measure_gain(
             metric,
             whole,
             measured({name: gather_rows(features[name], shuffled) for name in names}),
             num_examples=len(labels),
             confidence=confidence,
+            is_slice=True,
         )
 
     num_values = max(len(labels), MIN_COUNTED) * len(columns)
@@ -90,7 +89,7 @@ def read_some(examples_dir: str, workload: Workload, *, split: str, num_rows: in
     part = manifest.splits[split]
     every = -(-part.num_examples // num_rows)
     table = read_table(part, workload, compression=manifest.compression, raw=True, every=every)
-    return gather_rows(table, np.flatnonzero(find_labelled(table[1].numpy(), workload.label)))
+    return gather_rows(table, np.flatnonzero(workload.label.find_labelled(table[1].numpy())))
 
 
 def largest_gains(
@@ -133,6 +132,5 @@ def columns_of(workload: Workload) -> dict[str, list[str]]:
     for name in workload.input_specs():
         feature = declared.get(name)
         if not isinstance(feature, Image):
-            column = feature.of if isinstance(feature, TimePart) else name
-            columns.setdefault(column, []).append(name)
+            columns.setdefault(feature.origin if feature else name, []).append(name)
     return columns

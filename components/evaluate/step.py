@@ -2,15 +2,15 @@
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import StepError
+from components.evaluate.case import Case
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Check, Judgement, judgement_of
-from components.model_version.champion import Champion, Standing
+from components.model_version.champion import Standing
 from components.model_version.companions import (
     EVALUATED_FILE,
     FOLDS_FILE,
@@ -39,24 +39,6 @@ logger = logging.getLogger(__name__)
 SOURCE = ("components", "trainer")
 # Of the importance in the summary.
 NUM_COLUMNS = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A trained model, and what it is judged by.
-
-    Attributes:
-        thresholds: JSON, such as `{"accuracy": 0.985}`.
-        gate: settings of GateOptions, a JSON object.
-        flags: of the trainer, to train the same on folds; without any there are none.
-    """
-
-    model_dir: str
-    examples_dir: str
-    thresholds: str
-    gate: str = "{}"
-    champion: Champion = field(default_factory=Champion)
-    flags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +98,6 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
     from components.evaluate.content import evaluation_content
     from components.evaluate.folds import cross_validate
     from components.evaluate.gate.folds import to_companion
-    from components.evaluate.gate.options import GateOptions
     from components.evaluate.server.check import check_served_model
     from components.evaluate.server.server import started
 
@@ -126,10 +107,9 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
         golden = finite(golden_predictions(assessed.held_out, assessed.predictor))
         checks, latency, is_served = list(assessed.checks), {}, True
         if assessed.judgement.is_passed:
-            options = GateOptions.from_json(case.gate)
             try:
                 latency = check_served_model(
-                    await_url(), golden, workload=assessed.predictor.workload, options=options
+                    await_url(), golden, workload=assessed.predictor.workload, options=case.options
                 )
             except StepError as error:
                 is_served = False

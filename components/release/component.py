@@ -158,7 +158,7 @@ def release_model(
 
     def judge(default):
         from components.evaluate.assess import assess
-        from components.evaluate.step import Case
+        from components.evaluate.case import Case
 
         case = Case(
             model_dir=model.path,

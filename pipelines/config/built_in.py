@@ -5,7 +5,6 @@ from collections.abc import Callable
 from components.plan_training.cluster_spec import ClusterSpec
 from pipelines.config.run_config import RunConfig
 from trainer import Json
-from trainer.metrics.evaluate import evaluated_names
 from trainer.workloads.loading import load_workload
 
 
@@ -47,7 +46,7 @@ def taxi() -> RunConfig:
 
 def metrics_of(workload: str) -> list[str]:
     """Return the metrics of a built-in workload, by its name."""
-    return list(evaluated_names(load_workload(workload)))
+    return load_workload(workload).evaluated_metrics
 
 
 def columns_of(workload: str) -> Json:

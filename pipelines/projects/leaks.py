@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.evaluate.gate.leaks import TrainColumn
 from components.evaluate.gate.telling import FEWEST, Floats, words_of
+from components.evaluate.leaks import TrainColumn
 from components.shared.text.value_text import first_of
 
 EXACT = 1e-7  # of the label's variance, which a sum leaves: values are rounded

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from components.evaluate.gate.gain import CONFIDENCE, Gain, is_same, measure_gain
 from trainer import Json
-from trainer.metrics.class_metrics import CHOICE, predicted_classes
-from trainer.metrics.resampling import comparable, statistic
-from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Binary, Label, Regression
+from trainer.metrics.class_metrics import CHOICE
+from trainer.metrics.decision import DEFAULT_THRESHOLD
+from trainer.workloads.declarations.labels import Binary, Label, Regression
 
 NO_ANSWERS = "No intervals: an evaluation does not have the predictions of all examples."
 OTHER_EXAMPLES = "No intervals: the runs have different test examples."
@@ -35,9 +35,8 @@ class _Answers:
     @property
     def errors(self) -> NDArray[Any]:
         """The distance of each number from its label; of classes 1 for a mistake."""
-        if isinstance(self.label, Regression):
-            return np.asarray(np.abs(self.predictions - self.labels))
-        return np.asarray(predicted_classes(self.predictions, self.label) != self.labels, float)
+        distances = self.label.error_sizes(self.predictions, self.labels)
+        return distances if self.label.is_number else np.asarray(distances > 0, float)
 
 
 def measure_gains(first: Json, second: Json) -> Gains:
@@ -48,7 +47,7 @@ def measure_gains(first: Json, second: Json) -> Gains:
     has_same_names = first.get("labels") == second.get("labels")
     if not (has_same_names and np.array_equal(a.labels, b.labels)):
         return Gains(words=OTHER_EXAMPLES)
-    gains = [_gain(name, a, b) for name in comparable(b.label, _num_scores(b))]
+    gains = [_gain(name, a, b) for name in b.label.statistics(_num_scores(b))]
     known = {
         gain.metric: gain
         for gain in gains
@@ -71,7 +70,8 @@ def _answers(evaluation: Json) -> _Answers:
         shares = np.stack([1 - np.array(scores, float), np.array(scores, float)], axis=1)
         return _Answers(label=label, labels=labels, predictions=shares)
     choices = np.zeros(len(labels), CHOICE)
-    choices["predicted"], choices["truth"] = predicted, np.nan  # a loss is not known
+    choices["predicted"], choices["likelihood"] = predicted, 1
+    choices["truth"] = np.nan  # a loss is not known
     return _Answers(label=Binary("label"), labels=labels, predictions=choices)
 
 
@@ -81,7 +81,7 @@ def _num_scores(answers: _Answers) -> int:
 
 def _gain(metric: str, first: _Answers, second: _Answers) -> Gain:
     candidate, other = (
-        statistic(metric, model.predictions, model.labels, model.label) for model in (second, first)
+        model.label.statistic(metric, model.predictions, model.labels) for model in (second, first)
     )
     size = len(second.labels)
     return measure_gain(metric, candidate, other, num_examples=size, confidence=CONFIDENCE)
@@ -92,7 +92,7 @@ def _words(first: _Answers, second: _Answers) -> str:
     only_first = int((first.errors < second.errors).sum())
     only_second = int((second.errors < first.errors).sum())
     size, relation = len(first.labels), "right"
-    if isinstance(first.label, Regression):
+    if first.label.is_number:
         relation = "nearer to the label"
     return (
         f"Of {size:,} test examples, only B is {relation} on {only_second:,}, and only A on"

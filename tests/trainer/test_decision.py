@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.metrics.class_metrics import predicted_classes
-from trainer.metrics.decision import DecisionRule, decide
-from trainer.metrics.resampling import measure
+from trainer.metrics.decision import DecisionRule
 from trainer.workloads import Binary, Classes
 
 SIZE = 4000
@@ -22,22 +20,22 @@ def drawn(temperature, *, seed=1):
 
 @pytest.mark.parametrize("temperature", [0.4, 3.0], ids=["too-unsure", "too-sure"])
 def test_the_temperature_undoes_a_wrong_confidence(temperature):
-    decision = decide(*drawn(temperature), Classes("y", values=(0, 1)))
+    decision = Classes("y", values=(0, 1)).decide(*drawn(temperature))
     assert decision.temperature == pytest.approx(temperature, rel=0.1)
     assert decision.loss_after < decision.loss_before
 
 
 def test_true_probabilities_stay():
-    assert decide(*drawn(1.0), Binary("y")).temperature == 1
+    assert Binary("y").decide(*drawn(1.0)).temperature == 1
 
 
 def test_few_examples_cannot_tell():
     likely, labels = drawn(3.0)
-    assert decide(likely[:60], labels[:60], Binary("y")).temperature == 1
+    assert Binary("y").decide(likely[:60], labels[:60]).temperature == 1
 
 
 def test_a_declared_threshold_is_kept():
-    assert decide(*drawn(1.0), Binary("y", threshold=0.3)).threshold == 0.3
+    assert Binary("y", threshold=0.3).decide(*drawn(1.0)).threshold == 0.3
 
 
 def brute_force(value):
@@ -64,7 +62,7 @@ def minus_cost(predicted, labels):
 )
 def test_the_chosen_threshold_is_the_best_one(label, value):
     likely, labels = drawn(1.0)
-    threshold = decide(likely, labels, label).threshold
+    threshold = label.decide(likely, labels).threshold
     assert value(likely[:, 1] >= threshold, labels) == pytest.approx(brute_force(value))
 
 
@@ -72,21 +70,21 @@ def test_false_alarms_that_cost_too_much_are_never_raised():
     likely, labels = drawn(1.0)
     labels[likely[:, 1].argmax()] = 0
     label = Binary("y", cost={"missed": 1, "false_alarm": 100_000})
-    assert not (likely[:, 1] >= decide(likely, labels, label).threshold).any()
+    assert not (likely[:, 1] >= label.decide(likely, labels).threshold).any()
 
 
 def test_one_class_keeps_the_threshold_and_says_so(caplog):
     likely, _ = drawn(1.0)
     label = Binary("y", threshold="f1")
-    assert decide(likely, np.zeros(SIZE, int), label).threshold == DecisionRule().threshold
+    assert label.decide(likely, np.zeros(SIZE, int)).threshold == DecisionRule().threshold
     assert "all examples of the eval split are of one class" in caplog.text
 
 
 def test_metrics_of_the_predicted_class_follow_the_threshold():
     likely, labels = drawn(1.0)
     label = Binary("y", threshold=0.2, cost={"missed": 10, "false_alarm": 1})
-    predicted = predicted_classes(likely, label)
-    metrics = measure(likely, labels, label)
+    predicted = label.predicted(likely)
+    metrics = label.measure(likely, labels)
     assert predicted.tolist() == (likely[:, 1] >= 0.2).astype(int).tolist()
     assert metrics["recall"] == pytest.approx(predicted[labels == 1].mean())
     assert metrics["precision"] == pytest.approx(labels[predicted == 1].mean())

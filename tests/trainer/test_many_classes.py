@@ -7,13 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from components.evaluate.gate.undefined import find_not_finite
-from components.evaluate.held_out import error_sizes, predict_table
-from trainer.metrics import evaluate
-from trainer.metrics.class_metrics import CHOICE, summarized
+from components.evaluate.held_out import predict_table
+from trainer.metrics.class_metrics import CHOICE, MAX_PAIRS, find_not_finite
 from trainer.metrics.decision import MAX_EXAMPLES, MAX_VALUES, sampled
-from trainer.metrics.evaluate import MAX_PAIRS, score
-from trainer.metrics.resampling import statistic
 from trainer.workloads import Classes
 
 pytestmark = pytest.mark.fast
@@ -25,14 +21,9 @@ LABELS = RANDOM.integers(4, size=NUM_EXAMPLES)
 LABEL = Classes("y", values=("a", "b", "c", "d"))
 
 
-def workload(num_classes: int) -> SimpleNamespace:
-    names = tuple(f"class {number}" for number in range(num_classes))
-    return SimpleNamespace(label=Classes("y", values=names), labels=names)
-
-
 def test_batches_of_choices_have_the_metrics_of_all_probabilities():
     pieces = [
-        summarized(PROBABILITIES[part], LABELS[part], LABEL)
+        LABEL.summarized(PROBABILITIES[part], LABELS[part])
         for part in np.array_split(np.arange(NUM_EXAMPLES), 7)
     ]
     choices = np.concatenate(pieces)
@@ -46,36 +37,35 @@ def test_batches_of_choices_have_the_metrics_of_all_probabilities():
         "loss": -np.log(np.maximum(likely, 1e-12)).mean(),
         "f1": np.mean(2 * hits / both),
     }
-    evaluation = score(choices, LABELS, workload(4))
+    evaluation = LABEL.score(choices, LABELS, LABEL.values)
     assert evaluation.metrics == pytest.approx(expected)
     assert evaluation.confusion == matrix.tolist()
     assert evaluation.by_class == np.stack([matrix.sum(1), matrix.sum(0), hits], 1).tolist()
     assert sum(count for _, _, count in evaluation.pairs) == matrix.sum() - hits.sum()
     every = np.ones(NUM_EXAMPLES, np.uint8)
     for name, value in expected.items():
-        assert statistic(name, choices, LABELS, LABEL)(every) == pytest.approx(value)
+        assert LABEL.statistic(name, choices, LABELS)(every) == pytest.approx(value)
     wrong = np.where(predicted == LABELS, 0, PROBABILITIES.max(axis=1))
-    np.testing.assert_array_equal(error_sizes(choices, LABELS, LABEL), wrong)
+    np.testing.assert_array_equal(LABEL.error_sizes(choices, LABELS), wrong)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_choice_tells_that_a_probability_is_not_finite(value):
     bad = PROBABILITIES.copy()
     bad[[3, 8], [1, 2]] = value
-    assert find_not_finite(summarized(bad, LABELS, LABEL)).tolist() == [3, 8]
+    assert find_not_finite(LABEL.summarized(bad, LABELS)).tolist() == [3, 8]
 
 
-def test_a_table_is_predicted_in_parts(monkeypatch):
-    monkeypatch.setattr(evaluate, "MIN_ROWS", 64)
-    monkeypatch.setattr(evaluate, "MAX_PROBABILITIES", 4 * 100)
+def test_a_table_is_predicted_in_parts():
+    workload = SimpleNamespace(label=LABEL, num_rows_at_once=100)
     sizes = []
 
     def predict(features):
         sizes.append(len(features["row"]))
         return PROBABILITIES[features["row"]]
 
-    found = predict_table(predict, {"row": np.arange(NUM_EXAMPLES)}, LABELS, workload(4))
-    np.testing.assert_array_equal(found, summarized(PROBABILITIES, LABELS, LABEL))
+    found = predict_table(predict, {"row": np.arange(NUM_EXAMPLES)}, LABELS, workload)
+    np.testing.assert_array_equal(found, LABEL.summarized(PROBABILITIES, LABELS))
     assert sizes == [100] * 3
 
 
@@ -84,7 +74,8 @@ def test_the_evaluation_of_ten_thousand_classes_has_few_bytes():
     labels = RANDOM.integers(num_classes, size=num_examples)
     choices = np.zeros(num_examples, CHOICE)
     choices["predicted"] = (labels + RANDOM.integers(3, size=num_examples)) % num_classes
-    evaluation = score(choices, labels, workload(num_classes))
+    names = [f"class {number}" for number in range(num_classes)]
+    evaluation = LABEL.score(choices, labels, names)
     assert len(json.dumps(asdict(evaluation))) < 1_000_000
     assert evaluation.confusion == []
     assert len(evaluation.pairs) == MAX_PAIRS

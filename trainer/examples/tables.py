@@ -17,7 +17,6 @@ from trainer.examples.bad_records import RECORD_ERRORS, find_bad_record, find_te
 from trainer.examples.manifest import ShardFile, SplitFiles, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Multilabel, Regression
 
 # Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024
@@ -255,17 +254,8 @@ def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset
 
 def _check_labels(labels: tf.Tensor, workload: Workload, *, may_be_missing: Any) -> tf.Tensor:
     """Return the labels after a check that none is missing; those to be learnt are not checked."""
-    checks = []
-    checked = tf.where(may_be_missing, tf.zeros_like(labels), labels)
-    if isinstance(workload.label, Regression):
-        checks = [tf.debugging.assert_all_finite(checked, "a label is missing")]
-    elif not isinstance(workload.label, Multilabel) and workload.labels:
-        num_classes = len(workload.labels)
-        low, high = "a label is missing or negative", f"a label is not below {num_classes}"
-        checks = [
-            tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), high),
-            tf.debugging.assert_non_negative(checked, low),
-        ]
+    known = tf.where(may_be_missing, tf.zeros_like(labels), labels)
+    checks = workload.label.assertions(labels, known, len(workload.labels))
     with tf.control_dependencies(checks):
         return tf.identity(labels)
 

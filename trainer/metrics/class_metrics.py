@@ -1,87 +1,52 @@
 """Metrics of the predicted probabilities of classes."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Label, Multilabel
-
-# A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay
-# in the processor's cache. NaN if it is not defined. Not for use by several threads.
-Statistic = Callable[[np.ndarray], float]
+from trainer.metrics.statistics import Array, Statistic
 
 # What metrics need of the probabilities of more than two classes, however many they are. The
 # likelihood is the predicted class's, NaN if a probability is not finite.
 CHOICE = np.dtype([("predicted", np.int32), ("likelihood", np.float32), ("truth", np.float32)])
-COST = "cost"
-LIKELY = 0.5  # from here on one of several labels is predicted
-LEAST_LIKELIHOOD = 1e-12
-_BINARY = 2
+MAX_CONFUSION, MAX_PAIRS = 100, 1000
 _NUM_BINS = 10
 
 
-def summarized(predictions: np.ndarray, labels: np.ndarray, label: Label) -> np.ndarray:
-    """Return a CHOICE for each row of probabilities of more than two classes, else all predictions.
-
-    These are values [examples] for Regression, else probabilities [examples, labels].
-    """
-    if predictions.ndim == 1 or predictions.shape[1] == _BINARY or isinstance(label, Multilabel):
-        return predictions
+def choices_of(probabilities: Array, labels: Array) -> Array:
+    """Return a CHOICE for each row of probabilities."""
     rows = np.arange(len(labels))
     choices = np.empty(len(labels), CHOICE)
-    choices["predicted"] = predictions.argmax(axis=1)
-    likelihoods = predictions[rows, choices["predicted"]]
-    is_finite = np.isfinite(predictions.sum(axis=1))
+    choices["predicted"] = probabilities.argmax(axis=1)
+    likelihoods = probabilities[rows, choices["predicted"]]
+    is_finite = np.isfinite(probabilities.sum(axis=1))
     choices["likelihood"] = np.where(is_finite, likelihoods, np.nan)
-    choices["truth"] = predictions[rows, labels]
+    choices["truth"] = probabilities[rows, labels]
     return choices
 
 
-def predicted_classes(predictions: np.ndarray, label: Label) -> np.ndarray:
-    """Return the predicted class of each example, of CHOICE or probabilities of two classes.
-
-    It is the likeliest one or, with a threshold, the second of two classes from that probability
-    on. A threshold that is not chosen yet, which is on the eval split, counts as 0.5.
-    """
-    if predictions.dtype == CHOICE:
-        return predictions["predicted"]
-    threshold = getattr(label, "threshold", None)
-    is_own = isinstance(threshold, float) and threshold != DEFAULT_THRESHOLD
-    if not is_own:
-        return np.asarray(predictions.argmax(axis=1))
-    return (predictions[:, 1] >= threshold).astype(np.int64)
-
-
-def likelihoods(predictions: np.ndarray, label: Label) -> np.ndarray:
-    """Return the probability of each example's predicted class, see `predicted_classes`."""
-    if predictions.dtype == CHOICE:
-        return predictions["likelihood"]
-    return predictions[np.arange(len(predictions)), predicted_classes(predictions, label)]
-
-
-def true_likelihoods(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def true_likelihoods(predictions: Array, labels: Array) -> Array:
     """Return the probability of each example's class, of CHOICE or probabilities of two classes."""
     if predictions.dtype == CHOICE:
-        return predictions["truth"].astype(np.float64)
-    return predictions[np.arange(len(labels)), labels].astype(np.float64)
+        return predictions["truth"]
+    return predictions[np.arange(len(labels)), labels]
 
 
-def calibration_error(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean distance of predicted and actual share over the rows of `calibration`."""
-    curve = calibration(probabilities[:, 1].astype(np.float64), labels)
-    gaps = [row["num_examples"] * abs(row["predicted"] - row["actual"]) for row in curve]
-    return float(sum(gaps) / len(labels))
+def find_not_finite(predictions: Array) -> Array:
+    """Return the examples whose predictions, values or CHOICE, have a NaN or an infinity."""
+    if predictions.dtype == CHOICE:
+        predictions = predictions["likelihood"]
+    return np.flatnonzero(~np.atleast_2d(np.isfinite(predictions).T).all(axis=0))
 
 
-def macro_f1(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statistic:
+def macro_f1(predicted: Array, labels: Array) -> Statistic:
     """Return the mean f1 of the classes that are predicted or true."""
     classes = np.concatenate([predicted, labels])
     _, numbered = np.unique(classes, return_inverse=True)
     predicted, labels = np.split(numbered, 2)
     size, hits = int(numbered.max()) + 1, predicted == labels
 
-    def score(counts: np.ndarray) -> float:
+    def score(counts: Array) -> float:
         both = np.bincount(predicted, counts, size) + np.bincount(labels, counts, size)
         doubled_hits = 2 * np.bincount(labels[hits], counts[hits], size)
         return float((doubled_hits[both > 0] / both[both > 0]).mean())
@@ -89,56 +54,7 @@ def macro_f1(predicted: np.ndarray, labels: np.ndarray, _label: Label) -> Statis
     return score
 
 
-def mean_cost(predicted: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
-    """Return the mean cost of an example, by the costs that the label declares."""
-    cost: Mapping[str, float] = getattr(label, "cost", {})
-    missed, false_alarm = (predicted < labels), (predicted > labels)
-    return mean_of(missed * cost["missed"] + false_alarm * cost["false_alarm"])
-
-
-def mean_of(values: np.ndarray) -> Statistic:
-    """Return the mean of values [examples]."""
-    exact = values.astype(np.float64)
-    return lambda counts: float(np.einsum("i,i", counts, exact) / counts.sum())
-
-
-def _ratio(parts: np.ndarray, whole: np.ndarray) -> Statistic:
-    """Return the sum of the parts divided by the sum of the whole; NaN if that is 0."""
-    above, below = parts.astype(np.float64), whole.astype(np.float64)
-
-    def value(counts: np.ndarray) -> float:
-        total = float(np.einsum("i,i", counts, below))
-        return float(np.einsum("i,i", counts, above)) / total if total else float("nan")
-
-    return value
-
-
-def _hits(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return (predicted == 1) & (labels == 1)
-
-
-# Metrics of the predicted classes of two, as functions of (predicted, labels, label).
-DECIDED: dict[str, Callable[..., Statistic]] = {
-    "precision": lambda predicted, labels, _: _ratio(_hits(predicted, labels), predicted == 1),
-    "recall": lambda predicted, labels, _: _ratio(_hits(predicted, labels), labels == 1),
-    "f1": lambda predicted, labels, _: _ratio(
-        2.0 * _hits(predicted, labels), (predicted == 1) * 1.0 + (labels == 1)
-    ),
-    COST: mean_cost,
-}
-
-
-def has_cost(label: Label) -> bool:
-    """Return whether a label declares the costs of its two mistakes."""
-    return bool(getattr(label, "cost", None))
-
-
-def decided_metrics(label: Label) -> dict[str, Callable[..., Statistic]]:
-    """Return the metrics of DECIDED that a label of two classes has."""
-    return {name: of for name, of in DECIDED.items() if name != COST or has_cost(label)}
-
-
-def calibration(scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
+def calibration(scores: Array, labels: Array) -> list[dict[str, Any]]:
     """Return a row for each tenth of the examples, by score; fewer for few examples.
 
     It has the mean score `predicted`, the share `actual` of class 1, and `num_examples`.
@@ -154,22 +70,26 @@ def calibration(scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
     ]
 
 
-def average_precision(scores: np.ndarray, is_true: np.ndarray) -> Callable[[np.ndarray], float]:
-    """Return the area under the precision-recall curve as a function of counts [examples].
+def calibration_error(scores: Array, labels: Array) -> float:
+    """Return the mean distance of predicted and actual share over the rows of `calibration`."""
+    curve = calibration(scores.astype(np.float64), labels)
+    gaps = [row["num_examples"] * abs(row["predicted"] - row["actual"]) for row in curve]
+    return float(sum(gaps) / len(labels))
 
-    The counts are the number of times that each example occurs. The area is the mean, over the true
-    examples, of the precision of all examples that score as high or higher; NaN without any.
-    """
-    order = (-scores).argsort(kind="stable")
-    ordered, truth = scores[order], is_true[order]
-    ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
 
-    def area(counts: np.ndarray) -> float:
-        drawn = counts[order]
-        hits = np.cumsum(drawn * truth)[ends]
-        if not hits[-1]:
-            return float("nan")
-        precision = hits / np.maximum(np.cumsum(drawn)[ends], 1)
-        return float(np.einsum("i,i", np.diff(hits, prepend=0), precision) / hits[-1])
-
-    return area
+def count_confusion(labels: Array, predicted: Array, size: int) -> dict[str, Any]:
+    """Return `confusion`, `pairs` and `by_class` of an Evaluation."""
+    cells, counts = np.unique(labels.astype(np.int64) * size + predicted, return_counts=True)
+    true, chosen = np.divmod(cells, size)
+    wrong = np.flatnonzero(true != chosen)
+    worst = wrong[(-counts[wrong]).argsort(kind="stable")[:MAX_PAIRS]]
+    matrix = np.zeros(size**2 if size <= MAX_CONFUSION else 0, np.int64)
+    if len(matrix):
+        matrix[cells] = counts
+    sums = [np.bincount(classes, minlength=size) for classes in (labels, predicted)]
+    hits = np.bincount(labels[labels == predicted], minlength=size)
+    return {
+        "confusion": matrix.reshape(-1, size).tolist(),
+        "pairs": np.stack([true, chosen, counts], axis=1)[worst].tolist(),
+        "by_class": np.stack([*sums, hits], axis=1).tolist(),
+    }

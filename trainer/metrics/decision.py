@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.metrics.class_metrics import LEAST_LIKELIHOOD
-from trainer.workloads.declarations.labels import COSTS, DEFAULT_THRESHOLD, Binary, Classes, Label
+from trainer.metrics.statistics import LEAST_LIKELIHOOD
 
 logger = logging.getLogger(__name__)
 
+DEFAULT_THRESHOLD = 0.5
+COSTS = ("missed", "false_alarm")
 # Fewer examples cannot tell whether a temperature lowers the loss.
 MIN_EXAMPLES = 100
 MAX_EXAMPLES, MAX_VALUES = 20_000, 2_000_000
@@ -42,11 +43,6 @@ class DecisionRule:
         return self.temperature != 1
 
 
-def has_decision(label: Label) -> bool:
-    """Return whether predictions of a label are decided by probabilities of classes."""
-    return isinstance(label, Binary | Classes)
-
-
 def sampled(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Return as many of the probabilities and labels of batches as `decide` should get.
 
@@ -66,14 +62,23 @@ def sampled(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarra
     return likely, truth
 
 
-def decide(probabilities: np.ndarray, truth: np.ndarray, label: Label) -> DecisionRule:
-    """Return the decision for some probabilities [examples, classes] of the eval split."""
+def decide(
+    probabilities: np.ndarray,
+    truth: np.ndarray,
+    *,
+    threshold: float | None,
+    cost: Mapping[str, float],
+) -> DecisionRule:
+    """Return the decision for some probabilities [examples, classes] of the eval split.
+
+    Without a threshold it is the one with the least cost or, without costs, the best F1.
+    """
     logs = np.log(np.maximum(probabilities.astype(np.float64), LEAST_LIKELIHOOD))
     inverse = _fit_sure_inverse(logs, truth)
     powers = np.exp(_scaled(logs, inverse))
     decision = DecisionRule(
         temperature=float(f"{1 / inverse:.4g}"),
-        threshold=_threshold(powers, truth, label),
+        threshold=_best_threshold(powers, truth, cost) if threshold is None else threshold,
         loss_before=float(_losses(logs, truth, 1.0).mean()),
         loss_after=float(_losses(logs, truth, inverse).mean()),
     )
@@ -132,12 +137,10 @@ def _losses(logs: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:
     return np.asarray(-_scaled(logs, inverse)[np.arange(len(labels)), labels])
 
 
-def _threshold(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> float:
-    if not isinstance(label, Binary):
-        return DEFAULT_THRESHOLD
-    if not label.is_threshold_learnt:
-        return float(label.threshold)
-    wanted = "cost" if label.cost else "F1"
+def _best_threshold(
+    probabilities: np.ndarray, labels: np.ndarray, cost: Mapping[str, float]
+) -> float:
+    wanted = "cost" if cost else "F1"
     if not 0 < labels.sum() < len(labels):
         logger.warning(
             "the threshold stays at %g: all examples of the eval split are of one class, so none"
@@ -146,12 +149,12 @@ def _threshold(probabilities: np.ndarray, labels: np.ndarray, label: Label) -> f
             wanted,
         )
         return DEFAULT_THRESHOLD
-    chosen = _best_threshold(probabilities[:, 1], labels == 1, label.cost)
+    chosen = _find_threshold(probabilities[:, 1], labels == 1, cost)
     logger.info("the threshold with the best %s on the eval split is %g", wanted, chosen)
     return chosen
 
 
-def _best_threshold(scores: np.ndarray, is_true: np.ndarray, cost: Mapping[str, float]) -> float:
+def _find_threshold(scores: np.ndarray, is_true: np.ndarray, cost: Mapping[str, float]) -> float:
     """Return the threshold halfway between two scores with the least cost, or else the best F1."""
     order = (-scores).argsort(kind="stable")
     ordered, hits = scores[order], np.cumsum(is_true[order])

@@ -2,6 +2,8 @@
 
 LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error", "cost"})
 HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "precision", "recall", "f1", "r2"})
+# By which models are compared.
+COMPARED = tuple(sorted((LOWER_IS_BETTER | HIGHER_IS_BETTER) - {"calibration_error"}))
 # Least and greatest value of each metric, of our own and of Keras, that has both.
 RANGES = {
     **dict.fromkeys(("accuracy", "auc", "pr_auc", "f1", "precision", "recall"), (0.0, 1.0)),

@@ -16,18 +16,17 @@ import tensorflow as tf
 from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
-from trainer.metrics.class_metrics import LEAST_LIKELIHOOD, LIKELY
 from trainer.metrics.decision import DecisionRule
+from trainer.metrics.statistics import LEAST_LIKELIHOOD
 from trainer.runtime.files import delete_folder, read_json, write_json
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.digests import DIGESTS_FILE, check_files, write_digests
-from trainer.serving.outputs import main_output, output_kind, probabilities
+from trainer.serving.outputs import main_output, output_kind
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import check_finite, find_signature, make_zeros, predict_rows
 from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import DEFAULT_THRESHOLD, Multilabel, Regression
 from trainer.workloads.declarations.names import distinct_names
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
 
@@ -121,8 +120,7 @@ class Predictor:
 
     def predict_values(self, features: Mapping[str, Any]) -> np.ndarray:
         """Return the values [batch] of a Regression, else probabilities [batch, labels]."""
-        is_number = isinstance(self.workload.label, Regression)
-        return self.predict_batch(dict(features))["value" if is_number else "probabilities"]
+        return self.predict_batch(dict(features))[self.workload.label.evaluated]
 
 
 class _ServedModel(tf.Module):
@@ -175,22 +173,13 @@ class _ServedModel(tf.Module):
         return predictions
 
     def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
-        if isinstance(self._workload.label, Regression):
-            return {"value": tf.reshape(tf.cast(output, tf.float32), [-1])}
+        label = self._workload.label
         has_logits = output_kind(self._keras(), self._workload).has_logits
-        likely = probabilities(output, self._workload, has_logits=has_logits)
+        predictions = label.predictions(output, has_logits=has_logits)
         if self._decision.is_calibrated:
-            logs = tf.math.log(tf.maximum(likely, LEAST_LIKELIHOOD))
-            likely = tf.nn.softmax(logs / self._decision.temperature)
-        if isinstance(self._workload.label, Multilabel):
-            labels = tf.where(likely >= LIKELY, self._labels, "")
-            return {"labels": labels, "probabilities": likely}
-        # As `predicted_classes` computes them.
-        classes = tf.argmax(likely, axis=1)
-        if self._decision.threshold != DEFAULT_THRESHOLD:
-            classes = tf.cast(likely[:, 1] >= self._decision.threshold, tf.int64)
-        labels = tf.gather(self._labels, classes)
-        return {"class": classes, "label": labels, "probabilities": likely}
+            logs = tf.math.log(tf.maximum(predictions, LEAST_LIKELIHOOD))
+            predictions = tf.nn.softmax(logs / self._decision.temperature)
+        return label.served(predictions, self._decision, self._labels)
 
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)

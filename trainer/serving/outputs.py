@@ -13,9 +13,6 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
-
-_MATRIX = 2
 
 
 def main_output(outputs: Any, workload: Workload) -> Any:
@@ -36,36 +33,14 @@ def main_output(outputs: Any, workload: Workload) -> Any:
 def check_output(outputs: Any, workload: Workload) -> None:
     """Raise ConfigError unless the main output, with a shape, fits the label."""
     label, shape = workload.label, tuple(main_output(outputs, workload).shape)
-    num = len(workload.labels)
-    allowed: dict[type, tuple[list[tuple[int, ...]], str]] = {
-        Binary: ([(1,), (2,), ()], "keras.layers.Dense(1) or Dense(2)"),
-        Classes: ([(num,)], f"keras.layers.Dense({num})"),
-        Multilabel: ([(num,)], f"keras.layers.Dense({num})"),
-        Regression: ([(1,), ()], "keras.layers.Dense(1)"),
-    }
-    shapes, advice = allowed.get(type(label), ([shape[1:]], ""))
+    shapes = label.output_shapes(len(workload.labels))
     if shape[1:] not in shapes:
         wanted = " or ".join(f"[batch{''.join(f', {size}' for size in sizes)}]" for sizes in shapes)
         came = f"[batch{''.join(f', {size}' for size in shape[1:])}]"
         raise ConfigError(
             f"the model's output is {came}, but the label {label.column!r}"
-            f" ({type(label).__name__}) needs {wanted}: let the model end with {advice}"
+            f" ({label.kind}) needs {wanted}: let the model end with {next(iter(shapes.values()))}"
         )
-
-
-def probabilities(output: tf.Tensor, workload: Workload, *, has_logits: bool) -> tf.Tensor:
-    """Return the probabilities [batch, labels] of a main output, in float32.
-
-    Those of a Binary label are [batch, 2], of the negative and the positive class.
-    """
-    output = tf.cast(output, tf.float32)
-    is_single = len(output.shape) < _MATRIX or output.shape[-1] == 1
-    if isinstance(workload.label, Multilabel):
-        return tf.sigmoid(output) if has_logits else output
-    if is_single:
-        positive = tf.reshape(tf.sigmoid(output) if has_logits else output, [-1, 1])
-        return tf.concat([1 - positive, positive], 1)
-    return tf.nn.softmax(output) if has_logits else output
 
 
 # Examples of a sample.
@@ -104,7 +79,7 @@ class OutputKind:
 
 def output_kind(model: Any, workload: Workload) -> OutputKind:
     """Return what the model's output is; ConfigError if its loss contradicts it."""
-    if isinstance(workload.label, Regression):
+    if workload.label.is_number:
         return OutputKind("values", "the label is a number")
     if workload.model is None:
         return OutputKind(LOGITS, "the default model")

@@ -14,16 +14,8 @@ from trainer import Json
 from trainer.errors import InstanceError, first_line
 from trainer.request_values import decode_base64
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.declarations.labels import (
-    BALANCED,
-    Binary,
-    Classes,
-    ClassWeights,
-    Label,
-    balanced_weights,
-    check_class_weights,
-    given_weights,
-)
+from trainer.workloads.declarations.labels import Label
+from trainer.workloads.declarations.labels.base import BALANCED, ClassWeights
 from trainer.workloads.declarations.model_settings import (
     ModelSetting,
     given_arguments,
@@ -32,11 +24,17 @@ from trainer.workloads.declarations.model_settings import (
 )
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declarations.split import Split
+from trainer.workloads.encoding.learning import (
+    ColumnsSource,
+    InsufficientError,
+    StatisticsSource,
+)
 
 Features = dict[str, Any]
 Build = Callable[..., Any]
 _STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
 WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
+MIN_ROWS, MAX_VALUES = 1024, 4_000_000  # predicted at once: 16 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +138,7 @@ class Workload(abc.ABC):
             if not callable(function):
                 raise ValueError(f"model {name!r} is {function!r}; it must be a function")
             settings_of(function)
-        check_class_weights(self.class_weights, self.label)
+        self.label.check_weights(self.class_weights)
         if not isinstance(self.split, Split):
             raise ValueError(
                 f"split is {self.split!r}; it must be a Split, as split=Split('day', test='30d')"
@@ -226,6 +224,21 @@ class Workload(abc.ABC):
         They come from the declaration, or from the train split like a vocabulary.
         """
         return self.label.names_of_classes() or tuple(map(str, self.learnt_list("classes")))
+
+    @property
+    def num_rows_at_once(self) -> int:
+        """The number of examples to predict at once: few of many classes, or of many columns."""
+        return max(MIN_ROWS, MAX_VALUES // max(len(self.labels), self.num_numbers, 1))
+
+    @property
+    def num_numbers(self) -> int:
+        """About how many numbers a model makes of an example, besides those of its classes."""
+        return 0
+
+    @property
+    def evaluated_metrics(self) -> list[str]:
+        """The metrics of an evaluation of the test split."""
+        return [*self.label.directions(len(self.labels))]
 
     def build_model(self, model: str = "") -> Any:
         """Return a built Keras model, as its function returns it."""
@@ -338,7 +351,14 @@ class Workload(abc.ABC):
 
         `statistics` are the train split's `features` in statistics.json.
         """
-        return None
+        try:
+            return self.learn_from(StatisticsSource(statistics))
+        except InsufficientError:
+            return None
+
+    def learn_from(self, source: StatisticsSource | ColumnsSource) -> Self:
+        """Return the workload with what a source says; InsufficientError if that is not enough."""
+        raise InsufficientError
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
@@ -392,22 +412,18 @@ class Workload(abc.ABC):
         return features.get(WEIGHTS)
 
     def _weights_of_classes(self) -> list[float]:
+        label: Any = self.label
         if not isinstance(self.class_weights, str):
-            return given_weights(self.class_weights, self.label, self.class_values())
-        counts: dict[Any, int] = dict(self.learnt_list("class_counts"))
-        class_counts = [
-            counts.get(value, counts.get(str(value), 0)) for value in self.stored_classes()
-        ]
-        return balanced_weights(class_counts, column=self.label.column)
+            return label.weights_of(self.class_weights, self.class_values())
+        return label.balanced_weights(dict(self.learnt_list("class_counts")), self.stored_classes())
 
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`; () for a Binary label."""
-        declared = self.label.values if isinstance(self.label, Classes) else ()
-        return declared or self.learnt_list("classes")
+        return self.label.values or self.learnt_list("classes")
 
     def stored_classes(self) -> Sequence[Any]:
         """Return the value of each class, as in examples."""
-        return (0, 1) if isinstance(self.label, Binary) else self.class_values()
+        return self.label.stored(self.class_values())
 
     def augment(self, features: Features, noise: Any) -> Features:
         """Return the encoded features of a training batch, randomly augmented.

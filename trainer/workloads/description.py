@@ -19,8 +19,7 @@ from trainer import Json
 from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
-from trainer.workloads.declarations.decoding import Decoding
-from trainer.workloads.declarations.labels import Binary
+from trainer.workloads.encoding.decoding import Decoding
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import is_own_code, load_workload
 from trainer.workloads.records import Records, Values
@@ -83,10 +82,10 @@ def read_description(content: Json, *, trusts_code: bool = False, beside: str = 
     """
     workload = _read_workload(content, trusts_code=trusts_code, beside=beside)
     threshold = content.get("decision", {}).get("threshold")
-    if not isinstance(workload.label, Binary) or threshold is None:
+    if threshold is None:
         return workload
     decided = copy.copy(workload)
-    label = dataclasses.replace(workload.label, threshold=float(threshold))
+    label = workload.label.with_threshold(float(threshold))
     object.__setattr__(decided, "label", label)  # declared workloads are frozen
     return decided
 

@@ -13,8 +13,8 @@ from trainer import Json
 from trainer.request_values import check_fields, is_example
 from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import Build, Features, Recipe, Workload, check_num_noise
-from trainer.workloads.declarations.decoding import Decoding
-from trainer.workloads.declarations.labels import Binary, Classes, Label
+from trainer.workloads.declarations.labels import Classes, Label
+from trainer.workloads.encoding.decoding import Decoding
 from trainer.workloads.encoding.image_files import decode_image
 from trainer.workloads.encoding.images import (
     NUM_SHIFTS,
@@ -72,7 +72,7 @@ class ImageFolder(Workload, Decoding):
         super().__post_init__()
         self.check_decoding()
         object.__setattr__(self, "size", tuple(self.size))
-        if not isinstance(self.label, Classes | Binary):
+        if not self.label.has_classes:
             raise ValueError("label: images in class folders have the label Classes()")
         try:
             re.compile(self.group_by)

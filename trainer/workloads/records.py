@@ -6,13 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer import Json
 from trainer.request_values import as_array, as_object, bytes_as_json, check_fields, is_example
 from trainer.runtime.lazy import keras, tf
 from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload, check_num_noise
-from trainer.workloads.declarations.labels import Classes, Multilabel
-from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
-from trainer.workloads.encoding.lookups import decode_text
+from trainer.workloads.encoding.learning import ColumnsSource, StatisticsSource
 from trainer.workloads.models.dense import dense
 
 DTYPES = ("float32", "int64", "string")
@@ -71,11 +68,7 @@ class Records(Workload):
 
     @property
     def learns(self) -> bool:
-        return super().learns or self._learns_classes
-
-    @property
-    def _learns_classes(self) -> bool:
-        return isinstance(self.label, Classes | Multilabel) and not self.label.values
+        return super().learns or self.label.learns_classes
 
     def default_models(self) -> Mapping[str, Build]:
         return {"dense": dense}
@@ -97,33 +90,22 @@ class Records(Workload):
         }
         label = self.label.column
         classes = self.learnt_list("classes")
-        spec[label] = label_spec(self.label, classes)
+        spec[label] = self.label.spec(classes)
         if self.weight and self.weight not in spec:
             spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
         features = tf.io.parse_example(serialized, spec)
         raw = features.pop(label)
-        if self._learns_classes and not classes:
-            features[label] = dense_labels(raw)
-        return features, number_labels(self.label, raw, classes)
+        if self.label.learns_classes and not classes:
+            features[label] = self.label.to_learn(raw)
+        return features, self.label.numbered(raw, classes)
 
     def adapt(self, features: Features) -> Self:
-        if not self._learns_classes:
-            return self
-        name = self.label.column
-        classes = np.unique(features[name]).tolist()
-        texts = [decode_text(text, feature=name) for text in classes if text]
-        return self.with_learnt(classes=texts)
+        return self.learn_from(ColumnsSource(features))
 
-    def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        if not self._learns_classes:
+    def learn_from(self, source: StatisticsSource | ColumnsSource) -> Self:
+        if not self.label.learns_classes:
             return self
-        counted = statistics.get(self.label.column)
-        if counted is None or not counted["is_exact"]:
-            return None
-        if len(counted["top_values"]) < counted["num_unique"]:
-            return None
-        classes = sorted(value for value, _ in counted["top_values"])
-        return self.with_learnt(classes=classes)
+        return self.with_learnt(classes=list(self.label.learn(source)["classes"]))
 
     def encode(self, features: Features) -> Features:
         """Return the inputs of the model by name, and the weights of examples."""

@@ -10,49 +10,27 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer import Json
 from trainer.request_values import as_object, check_fields, is_example
 from trainer.runtime.lazy import tf
 from trainer.workloads.base import WEIGHTS, Build, Features, Recipe, Workload
 from trainer.workloads.declarations.features import Feature, Image
-from trainer.workloads.declarations.labels import Binary, Regression
+from trainer.workloads.declarations.features.number import NUM_PIECES
+from trainer.workloads.declarations.labels import Binary
+from trainer.workloads.declarations.labels.classes import are_whole
 from trainer.workloads.declarations.model_settings import ModelSetting, as_text
 from trainer.workloads.declarations.names import declared_names
-from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.encoding.columns import Column, TableFacts, columns_of, compute_columns
-from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
-from trainer.workloads.encoding.label_values import (
-    as_stored,
-    dense_labels,
-    is_stored_as_integer,
-    label_spec,
-    number_labels,
-)
-from trainer.workloads.encoding.learning import (
-    ColumnsSource,
-    InsufficientError,
-    StatisticsSource,
-    learn,
-)
-from trainer.workloads.encoding.lookups import num_categories, number_combinations
-from trainer.workloads.encoding.storage import (
-    format_value,
-    parse_column,
-    parse_columns,
-    parse_value,
-    plain_spellings,
-    plain_strings,
-    raw_column,
-    tensor_spec,
-)
-from trainer.workloads.encoding.table_checks import (
+from trainer.workloads.declarations.table_checks import (
     check_crosses,
     check_features,
     check_input_names,
-    most_categories,
     parse_crosses,
     parse_sizes,
 )
+from trainer.workloads.declarations.written import plain_text
+from trainer.workloads.encoding.columns import Column, TableFacts, compute_columns
+from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
+from trainer.workloads.encoding.learning import ColumnsSource, StatisticsSource
+from trainer.workloads.encoding.lookups import num_categories, number_combinations
 from trainer.workloads.models.wide_and_deep import build_wide_and_deep, linear_variables
 
 DEFAULT_MODEL = "wide_and_deep"
@@ -180,11 +158,15 @@ class Table(Workload):
     def columns(self) -> list[Column]:
         """The inputs of the model."""
         if self.raw_inputs:
-            return [raw_column(feature) for feature in self.used]
-        return [column for feature in self.features for column in columns_of(feature, self.learnt)]
+            return [feature.raw_column() for feature in self.used]
+        return [column for feature in self.used for column in feature.columns(self.learnt)]
 
     def _of_kind(self, *kinds: str) -> list[Column]:
         return [column for column in self.columns if column.kind in kinds]
+
+    @property
+    def num_numbers(self) -> int:
+        return NUM_PIECES * len(self.columns)
 
     @property
     def learns(self) -> bool:
@@ -196,7 +178,7 @@ class Table(Workload):
 
     def stored_classes(self) -> Sequence[Any]:
         values = super().stored_classes()
-        return values if is_stored_as_integer(values) else [plain_text(str(v)) for v in values]
+        return values if are_whole(values) else [plain_text(str(v)) for v in values]
 
     def default_models(self) -> Mapping[str, Build]:
         return {DEFAULT_MODEL: lambda inputs: inputs}
@@ -244,34 +226,37 @@ class Table(Workload):
         Until the classes or moments of a label are learnt, it is also one of the columns.
         """
         label = self.label.column
-        label_specs = {label: label_spec(self.label, self.learnt.classes)}
+        spec = {feature.name: feature.example_spec() for feature in self.used}
+        spec[label] = self.label.spec(self.learnt.classes)
         if self.weight:
-            label_specs[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
-        columns = parse_columns(serialized, self.used, label_specs)
+            spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
+        columns = tf.io.parse_example(serialized, spec)
         raw = columns.pop(label)
-        is_number = isinstance(self.label, Regression)
-        if label not in self.learnt.moments if is_number else not self.labels:
-            columns[label] = dense_labels(raw)
-        return columns, number_labels(as_stored(self.label), raw, self.learnt.classes)
+        columns |= {feature.name: feature.decoded(columns[feature.name]) for feature in self.used}
+        if not (self.labels or label in self.learnt.moments):
+            columns[label] = self.label.to_learn(raw)
+        return columns, self.label.as_stored().numbered(raw, self.learnt.classes)
 
     def adapt(self, features: Features) -> Self:
-        return self._learn(ColumnsSource(features))
+        return self.learn_from(ColumnsSource(features))
 
-    def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        """Return the workload adapted to the train split; None if the statistics do not suffice.
+    def learn_from(self, source: StatisticsSource | ColumnsSource) -> Self:
+        """Return the table with the facts of the train split.
 
-        Boundaries and vocabularies are as of `adapt`. Moments differ by float32 rounding, and by
-        some percent where a column has more distinct values than statistics.json lists.
+        From both sources boundaries and vocabularies are the same. Moments differ by float32
+        rounding, and by some percent where a column has more distinct values than statistics.json
+        lists.
         """
-        try:
-            return self._learn(StatisticsSource(statistics))
-        except InsufficientError:
-            return None
-
-    def _learn(self, source: StatisticsSource | ColumnsSource) -> Self:
-        encoded = () if self.raw_inputs else self.features  # the features whose encoding is learnt
-        learnt = learn(encoded, self.label, source, has_edges=self.model is None)
-        return replace(self, learnt=replace(learnt, class_counts=self.learnt.class_counts))
+        encoded = () if self.raw_inputs else self.used  # the features whose encoding is learnt
+        has_edges = self.model is None
+        learnt = {feature.name: feature.learn(source, has_edges=has_edges) for feature in encoded}
+        learnt[self.label.column] = self.label.learn(source)
+        facts: dict[str, Any] = defaultdict(dict)
+        for column, of_column in learnt.items():
+            for name, fact in of_column.items():
+                facts[name][column] = fact
+        facts["classes"] = facts["classes"].get(self.label.column, ())
+        return replace(self, learnt=TableFacts(**facts, class_counts=self.learnt.class_counts))
 
     def with_learnt(self, **facts: Any) -> Self:
         return replace(self, learnt=replace(self.learnt, **facts))
@@ -370,9 +355,7 @@ class Table(Workload):
     @property
     def _label_moments(self) -> list[float] | None:
         """Mean and deviation of the number that the default model predicts."""
-        if self.model is not None or not isinstance(self.label, Regression):
-            return None
-        return self.learnt.moments.get(self.label.column)
+        return self.learnt.moments.get(self.label.column) if self.model is None else None
 
     @property
     def loss_unit(self) -> float:
@@ -382,20 +365,19 @@ class Table(Workload):
         return linear_variables(model) if self.has_linear_part else []
 
     def input_specs(self) -> dict[str, Any]:
-        return {feature.name: tensor_spec(feature) for feature in self.used}
+        return {feature.name: feature.tensor_spec() for feature in self.used}
 
     def plain_features(self, features: Features) -> Features:
         """Return the raw features of requests as preparing stores them, computed in the graph."""
         alike: dict[Any, list[str]] = defaultdict(list)
         for feature in self._requested:
             if features[feature.name].dtype == "string":
-                declared = map(plain_text, getattr(feature, "values", ()))
-                terms = [*declared, *self.learnt.vocabularies.get(feature.name, ())]
-                spellings = tuple(plain_spellings(feature, terms).items())
+                terms = self.learnt.vocabularies.get(feature.name, ())
+                spellings = tuple(feature.plain_spellings(terms).items())
                 alike[feature.list_length, spellings].append(feature.name)
         plain = dict(features)
         for (_, spellings), names in alike.items():
-            texts = plain_strings(tf.stack([features[name] for name in names]), dict(spellings))
+            texts = _plain_strings(tf.stack([features[name] for name in names]), dict(spellings))
             plain.update(zip(names, tf.unstack(texts), strict=True))
         return plain
 
@@ -409,11 +391,11 @@ class Table(Workload):
         instance = as_object(instance, self.feature_names)
         fields = self._fields(instance)
         return {
-            feature.name: parse_value(
-                replace(feature, name=fields[feature.name]), instance[fields[feature.name]]
+            feature.name: replace(feature, name=fields[feature.name]).parse(
+                instance[fields[feature.name]]
             )
             if feature.name in fields
-            else parse_value(feature, None)
+            else feature.parse(None)
             for feature in self._requested
         }
 
@@ -459,7 +441,7 @@ class Table(Workload):
                 for instance in instances
             ]
             return {
-                feature.name: parse_column(feature, [row.get(feature.name) for row in rows])
+                feature.name: feature.parse_column([row.get(feature.name) for row in rows])
                 for feature in self._requested
             }
         except (ValueError, OverflowError):
@@ -467,9 +449,7 @@ class Table(Workload):
 
     def format_instance(self, features: Features) -> Any:
         """Return the features that are not missing, by name."""
-        sent = {
-            feature.name: format_value(feature, features[feature.name]) for feature in self.used
-        }
+        sent = {feature.name: feature.as_field(features[feature.name]) for feature in self.used}
         return {name: value for name, value in sent.items() if value is not None}
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
@@ -486,7 +466,7 @@ class Table(Workload):
         return {
             name: num_categories(size)
             for feature in self.used
-            for name, size in most_categories(feature).items()
+            for name, size in feature.most_categories().items()
         }
 
 
@@ -497,3 +477,11 @@ def _as_text(crosses: Sequence[Sequence[str]]) -> str:
 def _disjoint(numbers: Any, sizes: Sequence[int]) -> Any:
     """Return numbers [examples, columns], offset to a range of its own for each column."""
     return numbers + np.cumsum([0, *sizes[:-1]]).astype(np.int32)
+
+
+def _plain_strings(texts: Any, spellings: Mapping[str, str]) -> Any:
+    """Return texts as preparing stores them, computed in the graph."""
+    plain = tf.strings.strip(texts)
+    for text, spelling in spellings.items():
+        plain = tf.where(plain == text, spelling, plain)
+    return plain

@@ -10,12 +10,11 @@ from components.endpoint.watch.options import PIXELS
 from components.errors import StepError
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.states import new_statistic
-from components.prepare_examples.tables.table_schema import FLOAT, TEXT, WORDS, kind_of, num_listed
 from trainer import Json
 from trainer.request_values import is_example
 from trainer.workloads import Table, Workload
 from trainer.workloads.declarations.features import Image, Timestamp
-from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.declarations.storage import FLOAT, TEXT, WORDS
 from trainer.workloads.image_folder import ImageFolder
 
 PREDICTION = "prediction"
@@ -71,13 +70,13 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
     for feature in workload.features:
         if feature.name not in used or isinstance(feature, Timestamp | Image):
             continue
-        kind, is_list = kind_of(feature), feature.is_list
+        kind, is_list = feature.storage, feature.is_list
         values = sent if kind == FLOAT else plain
         arrow = _ARROW.get(kind, pa.int64())
         array = pa.array(
             [one.get(feature.name) for one in values], pa.list_(arrow) if is_list else arrow
         )
-        statistic = new_statistic(kind, is_list=is_list, num_listed=num_listed(feature))
+        statistic = new_statistic(kind, is_list=is_list, num_listed=feature.num_listed)
         statistic.add(array)
         found[feature.name] = statistic.summary()
     return {"features": found}
@@ -95,9 +94,9 @@ def _of_images(parsed: Sequence[Json], rows: Sequence[Any], workload: Any) -> Js
 
 def _of_predictions(predictions: Sequence[Any], workload: Workload) -> Json:
     """Return the statistics of the predicted classes or numbers; {} if a hook has changed them."""
-    if isinstance(workload.label, Multilabel):
+    if workload.label.is_list:
         return {}
-    is_number = isinstance(workload.label, Regression)
+    is_number = workload.label.is_number
     name, kind = ("value", FLOAT) if is_number else ("label", TEXT)
     values = [
         prediction.get(name) if isinstance(prediction, dict) else None for prediction in predictions

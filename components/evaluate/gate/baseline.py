@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from trainer.errors import InputError
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 from trainer.workloads.encoding.columns import split_columns
 
 Array = NDArray[Any]
@@ -16,18 +15,6 @@ Predict = Callable[[Mapping[str, Any]], Array]
 
 # A category with more values would have too few examples of each; of trees, a limit of theirs.
 MAX_CATEGORIES, MAX_TREE_CATEGORIES = 1000, 255
-RIDGE = 1.0
-MAX_ROUNDS = 50
-SMALL_STEP = 1e-2
-
-
-def fit_constant(labels: Array, label: Label, num_names: int) -> Predict:
-    """Return the best constant for these labels: their mean, or the shares of their classes."""
-    if isinstance(label, Regression | Multilabel):
-        best = np.asarray(labels.mean(axis=0, dtype=np.float64))
-    else:
-        best = np.bincount(labels, minlength=num_names) / len(labels)
-    return lambda features: np.broadcast_to(best, (len(next(iter(features.values()))), *best.shape))
 
 
 def has_columns(workload: Workload) -> bool:
@@ -41,18 +28,8 @@ def fit_linear(workload: Workload, features: Mapping[str, Any], labels: Array) -
     The features are raw; `workload.columns` encode them.
     """
     inputs = _inputs(workload, features)
-    label = workload.label
-    if isinstance(label, Regression):
-        center = float(labels.mean())
-        gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
-        weights = np.linalg.solve(gram, inputs.T @ (labels.astype(np.float64) - center))
-        return lambda features: _inputs(workload, features) @ weights + center
-    if isinstance(label, Multilabel):
-        weights = _fit_logistic(inputs, labels, _sigmoid, bound=0.25)
-        return lambda features: _sigmoid(_inputs(workload, features) @ weights)
-    truth = np.eye(len(workload.labels))[labels]
-    weights = _fit_logistic(inputs, truth, _softmax, bound=0.5)
-    return lambda features: _softmax(_inputs(workload, features) @ weights)
+    predict = workload.label.fit_linear(inputs, labels, len(workload.labels))
+    return lambda features: predict(_inputs(workload, features))
 
 
 def fit_trees(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
@@ -63,7 +40,7 @@ def fit_trees(workload: Workload, features: Mapping[str, Any], labels: Array) ->
         raise InputError("gradient-boosted trees need one label with several values")
     inputs, is_category = tree_inputs(workload, features)
     options = {"random_state": 0, "categorical_features": is_category}
-    if isinstance(workload.label, Regression):
+    if workload.label.is_number:
         number = HistGradientBoostingRegressor(**options).fit(inputs, labels)
         return lambda features: np.asarray(number.predict(tree_inputs(workload, features)[0]))
     trees = HistGradientBoostingClassifier(**options).fit(inputs, labels)
@@ -85,25 +62,6 @@ def tree_inputs(workload: Workload, features: Mapping[str, Any]) -> tuple[Array,
     return np.concatenate(pieces, axis=1), is_category
 
 
-def _fit_logistic(
-    inputs: Array, truth: Array, activate: Callable[[Array], Array], *, bound: float
-) -> Array:
-    """Return the weights [inputs, outputs] with the least penalized cross-entropy.
-
-    Each round is a Newton step with an upper bound of the Hessian, `bound` times the inputs' Gram
-    matrix, which is inverted once. Böhning, "Multinomial logistic regression algorithm", 1992.
-    """
-    inverse = np.linalg.inv(bound * (inputs.T @ inputs) + RIDGE * np.eye(inputs.shape[1]))
-    weights = np.zeros((inputs.shape[1], truth.shape[1]))
-    for _ in range(MAX_ROUNDS):
-        missing = truth - activate(inputs @ weights.astype(np.float32))
-        step = inverse @ (inputs.T @ missing.astype(np.float32) - RIDGE * weights)
-        weights += step
-        if np.abs(step).max() < SMALL_STEP:
-            break
-    return weights
-
-
 def _inputs(workload: Workload, features: Mapping[str, Any]) -> Array:
     """Return categories as zeros and ones, numbers, and a one for the intercept [examples, n]."""
     columns = {column.name: column for column in _columns(workload)}
@@ -120,12 +78,3 @@ def _columns(workload: Workload) -> list[Any]:
         for column in getattr(workload, "columns", ())
         if column.kind == "number" or (column.kind == "category" and column.size <= MAX_CATEGORIES)
     ]
-
-
-def _sigmoid(values: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-np.clip(values, -50, 50))))
-
-
-def _softmax(values: Array) -> Array:
-    powers = np.exp(values - values.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

@@ -1,7 +1,6 @@
 """Predictions of the champion, the default version of the model, for the examples of this run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from trainer import Json, paths
 from trainer.config.trust import Trust
 from trainer.errors import InputError, TrainerError, first_line
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Binary, Label
+from trainer.workloads.declarations.labels import Label
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
@@ -48,14 +47,8 @@ def load_champion(known: Champion, workload: Workload) -> tuple[Predict, Label]:
         predictions = champion.predict_values(features)
         return with_columns(predictions, champion.workload.labels, workload.labels)
 
-    return predict, _with_costs(champion.workload.label, workload.label)
-
-
-def _with_costs(theirs: Label, ours: Label) -> Label:
-    """Return the champion's label, with its threshold and the costs of mistakes of today."""
-    if isinstance(theirs, Binary) and isinstance(ours, Binary):
-        return replace(ours, threshold=theirs.threshold)
-    return ours
+    # Its threshold, and the costs of mistakes of today.
+    return predict, workload.label.with_threshold(champion.workload.label.threshold)
 
 
 def check_split(model_uri: str, examples_dir: str) -> None:
@@ -121,9 +114,9 @@ def _load(known: Champion, *, beside: str) -> "Predictor":
 def _check_label(champion: Workload, ours: Workload) -> None:
     if champion.name != ours.name:
         raise NotComparableError(f"it is a model of the workload {champion.name}, not {ours.name}")
-    if (type(champion.label), champion.label.column) != (type(ours.label), ours.label.column):
-        kind = type(champion.label).__name__
-        raise NotComparableError(f"it predicts the label {champion.label.column} ({kind})")
+    if (champion.label.kind, champion.label.column) != (ours.label.kind, ours.label.column):
+        label = champion.label
+        raise NotComparableError(f"it predicts the label {label.column} ({label.kind})")
 
 
 def _check_inputs(champion: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

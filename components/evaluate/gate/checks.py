@@ -3,11 +3,11 @@
 from components.evaluate.gate.comparison import Comparison, Slice
 from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, TREES, GateOptions
-from components.evaluate.gate.undefined import find_not_finite
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check, format_metric
 from components.model_version.companions import model_files
 from components.shared.text.value_text import first_of
+from trainer.metrics.class_metrics import find_not_finite
 from trainer.metrics.directions import LOWER_IS_BETTER
 
 BYTES_PER_MB = 1_000_000

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from components.evaluate.gate.gain import Gain, measure_gain, measure_slice_gain
+from components.evaluate.gate.gain import Gain, measure_gain
 from components.evaluate.gate.options import CONSTANT, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut
 from components.evaluate.gate.undefined import why_undefined
 from components.evaluate.held_out import HeldOut
-from trainer.metrics.class_metrics import Statistic
-from trainer.metrics.resampling import comparable, statistic
+from trainer.metrics.statistics import of_all
 
 CHAMPION = "champion"
 
@@ -64,12 +63,12 @@ def compare(
     The examples have the predictions of these models, and the columns of the rules. `missing`
     has the number that stands for a missing value, by feature.
     """
-    metric = options.metric or comparable(held_out.label, len(held_out.names))[0]
+    metric = options.metric or held_out.label.default_metric(len(held_out.names))
     gains = {
         name: measure_gain(
             metric,
-            _statistic(metric, held_out, ""),
-            _statistic(metric, held_out, name),
+            held_out.statistic(metric),
+            held_out.statistic(metric, name),
             num_examples=len(held_out.labels),
             confidence=options.confidence,
         )
@@ -116,14 +115,19 @@ def _slices(
     # Bonferroni: each interval gets a confidence with which all hold at options.confidence.
     confidence = 1 - (1 - options.confidence) / max(len(masks), 1)
     for (rule, value), rows in masks.items():
-        candidate = _statistic(metric, held_out, "", rows)
+        candidate = held_out.statistic(metric, rows=rows)
         gain = None
         if CHAMPION in held_out.rivals:
-            champion = _statistic(metric, held_out, CHAMPION, rows)
-            gain = measure_slice_gain(
-                metric, candidate, champion, num_examples=len(rows), confidence=confidence
+            champion = held_out.statistic(metric, CHAMPION, rows)
+            gain = measure_gain(
+                metric,
+                candidate,
+                champion,
+                num_examples=len(rows),
+                confidence=confidence,
+                is_slice=True,
             )
-        value_here = gain.candidate if gain else candidate(np.ones(len(rows), np.int64))
+        value_here = gain.candidate if gain else of_all(candidate, len(rows))
         is_defined = gain.is_defined if gain else math.isfinite(value_here)
         yield Slice(
             rule=rule,
@@ -135,10 +139,3 @@ def _slices(
             if is_defined
             else why_undefined(metric, held_out, rows, examples="the slice"),
         )
-
-
-def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
-    """Return the metric on some examples, of another model or (`model` is "") the trained one."""
-    predictions = held_out.rivals[model] if model else held_out.predictions
-    label = held_out.rival_labels.get(model, held_out.label)
-    return statistic(metric, predictions[rows], held_out.labels[rows], label)

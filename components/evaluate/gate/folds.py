@@ -1,61 +1,23 @@
 """Comparison of recipes by the predictions of rows that their models were not trained on."""
 
-import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.folds import MODEL, OutOfFold
 from components.evaluate.gate.comparison import CHAMPION, Comparison, compare
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.held_out import HeldOut, as_texts, with_columns
+from components.evaluate.held_out import HeldOut, with_columns
 from components.model_version.companions import FOLDS_FILE, read_companion_object
 from trainer import Json
 from trainer.errors import InputError
-from trainer.metrics.class_metrics import CHOICE, summarized
-from trainer.metrics.evaluate import find_labelled, score
-
-if TYPE_CHECKING:
-    from trainer.serving.export import Predictor
+from trainer.metrics.class_metrics import CHOICE
 
 logger = logging.getLogger(__name__)
-
-
-def held_out_by_folds(
-    out: OutOfFold, predictor: "Predictor", test: HeldOut
-) -> tuple[HeldOut, dict[str, float]]:
-    """Return all rows with a label as examples, and the metrics without those in `compile`.
-
-    They have the simple rivals and columns of `test`, and the classes and the threshold of the
-    model that the run deploys.
-    """
-    import tensorflow as tf
-
-    from trainer.examples.tables import Decoder
-
-    workload = predictor.workload
-    decoder = Decoder(workload=workload, compression="", is_raw=True)
-    features, labels = decoder.decode(tf.constant(out.records))
-    is_labelled = find_labelled(labels.numpy(), workload.label)
-    rows = np.flatnonzero(is_labelled)
-    truth = labels.numpy()[rows]
-    predictions = {name: predicted[rows] for name, predicted in out.predictions.items()}
-    judged = replace(
-        test,
-        labels=truth,
-        predictions=predictions[MODEL],
-        rivals={name: predictions[name] for name in test.rivals if name in predictions},
-        columns={name: as_texts(features[name].numpy()[rows]) for name in test.columns},
-        num_folds=out.num_folds,
-        hashes=[hashlib.sha256(out.records[row]).hexdigest() for row in rows.tolist()],
-    )
-    metrics = score(judged.predictions, truth, workload).metrics
-    return judged, {name: metrics[name] for name in metrics if name not in test.compiled}
 
 
 def to_companion(held_out: HeldOut) -> Json:
@@ -124,7 +86,7 @@ def _read_predictions(
     names, wanted = content["names"], held_out.names
     if not content.get("are_choices"):
         known = with_columns(np.array(predicted, np.float32), names, wanted)
-        return summarized(known, held_out.labels[rows], held_out.label)
+        return held_out.label.summarized(known, held_out.labels[rows])
     choices = np.array(list(map(tuple, predicted)), CHOICE)
     numbers = {name: number for number, name in enumerate(wanted)}
     choices["predicted"] = [numbers.get(names[number], -1) for number in choices["predicted"]]

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from components.evaluate.thresholds import format_metric
 from trainer import Json
-from trainer.metrics.class_metrics import Statistic
-from trainer.metrics.resampling import gain
+from trainer.metrics.statistics import Statistic, gain, of_all
 
 CONFIDENCE = 0.95  # of intervals for which no setting gives another one
 NUM_DRAWS = 1000
@@ -74,57 +73,45 @@ class Gain:
 
 
 def measure_gain(
-    metric: str, candidate: Statistic, other: Statistic, *, num_examples: int, confidence: float
+    metric: str,
+    candidate: Statistic,
+    other: Statistic,
+    *,
+    num_examples: int,
+    confidence: float,
+    is_slice: bool = False,
 ) -> Gain:
     """Return the gain with the percentile interval of draws of the examples, with replacement.
 
     Both models are measured on the same draws, so examples that are difficult for both cancel out.
-    The draws depend on the number of examples only. Many examples have a normal interval.
+    The draws depend on the number of examples only. Many examples have a normal interval, and so
+    has a slice, whose confidence may be near 1: among many slices one seems worse by chance, so
+    each has a higher confidence than all together.
     """
-    if num_examples > MANY_EXAMPLES:
-        return measure_slice_gain(
-            metric, candidate, other, num_examples=num_examples, confidence=confidence
-        )
-    gain = _without_interval(metric, candidate, other, num_examples, confidence)
-    differences = _differences(metric, candidate, other, num_examples, NUM_DRAWS)
-    if not len(differences):
-        return gain
+    measured = Gain(
+        metric=metric,
+        candidate=of_all(candidate, num_examples),
+        other=of_all(other, num_examples),
+        confidence=confidence,
+        num_examples=num_examples,
+    )
+    is_normal = is_slice or num_examples > MANY_EXAMPLES
+    draws = _draws(num_examples, NUM_SLICE_DRAWS if is_normal else NUM_DRAWS)
+    drawn = np.array([gain(metric, candidate(counts), other(counts)) for counts in draws])
+    finite, difference = drawn[np.isfinite(drawn)], measured.difference
+    if not len(finite):
+        return measured
+    if is_normal:
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * float(finite.std())
+        return replace(measured, low=difference - half, high=difference + half)
     ends = (1 - confidence) / 2
-    low, high = map(float, np.quantile(differences, [ends, 1 - ends]))
+    low, high = map(float, np.quantile(finite, [ends, 1 - ends]))
     # Of a skewed metric the draws may all be on one side of what was measured.
-    return replace(gain, low=min(low, gain.difference), high=max(high, gain.difference))
-
-
-def measure_slice_gain(
-    metric: str, candidate: Statistic, other: Statistic, *, num_examples: int, confidence: float
-) -> Gain:
-    """Return the gain with a normal interval, whose confidence may be near 1.
-
-    Among many slices one seems worse by chance, so each has a higher confidence than all together.
-    """
-    gain = _without_interval(metric, candidate, other, num_examples, confidence)
-    differences = _differences(metric, candidate, other, num_examples, NUM_SLICE_DRAWS)
-    if not len(differences):
-        return gain
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * float(differences.std())
-    return replace(gain, low=gain.difference - half, high=gain.difference + half)
+    return replace(measured, low=min(low, difference), high=max(high, difference))
 
 
 def _signed(value: float) -> str:
     return "+" * (value > 0) + format_metric(value)
-
-
-def _without_interval(
-    metric: str, candidate: Statistic, other: Statistic, num_examples: int, confidence: float
-) -> Gain:
-    every = np.ones(num_examples, np.int64)
-    return Gain(
-        metric=metric,
-        candidate=candidate(every),
-        other=other(every),
-        confidence=confidence,
-        num_examples=num_examples,
-    )
 
 
 def is_same(known: float | None, value: float) -> bool:
@@ -136,7 +123,7 @@ def measure_intervals(
     statistics: Mapping[str, Statistic], *, num_examples: int, confidence: float
 ) -> dict[str, tuple[float, float]]:
     """Return the normal interval of each metric of one model; none of one that is not finite."""
-    values = {name: value(np.ones(num_examples, np.int64)) for name, value in statistics.items()}
+    values = {name: of_all(value, num_examples) for name, value in statistics.items()}
     drawn: dict[str, list[float]] = {name: [] for name in statistics}
     for counts in _draws(num_examples, NUM_SLICE_DRAWS):
         for name, value in statistics.items():
@@ -148,14 +135,6 @@ def measure_intervals(
         for name, value in values.items()
         if math.isfinite(value + halves[name])
     }
-
-
-def _differences(
-    metric: str, candidate: Statistic, other: Statistic, num_examples: int, num_draws: int
-) -> NDArray[np.float64]:
-    draws = _draws(num_examples, num_draws)
-    values = [gain(metric, candidate(counts), other(counts)) for counts in draws]
-    return np.array([value for value in values if math.isfinite(value)], np.float64)
 
 
 def _draws(num_examples: int, num_draws: int) -> Iterator[NDArray[np.uint8]]:

@@ -9,7 +9,7 @@ from components.shared.text.json_object import Options
 from components.time_limit import LONG_SECONDS
 from trainer.config.settings import MOST_SECONDS, check_settings, setting
 from trainer.errors import ConfigError
-from trainer.metrics.resampling import comparable_metrics
+from trainer.metrics.directions import COMPARED
 
 NO_BASELINE, CONSTANT, LINEAR, TREES = "none", "constant", "linear", "trees"
 
@@ -23,7 +23,7 @@ class GateOptions(Options):
         "metric to compare models by; default: auc for two classes, accuracy for several, f1 for"
         " several labels at once, rmse for a number",
         default="",
-        choices=comparable_metrics(),
+        choices=COMPARED,
     )
     min_gain: float | None = setting(
         "least gain over the default version, in the units of the metric, that the lower end of the"

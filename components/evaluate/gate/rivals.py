@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.evaluate.gate.baseline import fit_constant, fit_linear, fit_trees, has_columns
+from components.evaluate.gate.baseline import fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split, load_champion
 from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import CONSTANT, LINEAR, NO_BASELINE, TREES, GateOptions
 from components.evaluate.gate.slice_rules import Rule, cut, with_declared_names
 from components.model_version.champion import Champion
 from trainer.errors import ConfigError, InputError
-from trainer.metrics.evaluate import find_labelled
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label
-from trainer.workloads.encoding.storage import is_integer, missing_value
+from trainer.workloads.declarations.storage import INT
 
 if TYPE_CHECKING:  # imports TensorFlow
     from trainer.examples.tables import Decoder
@@ -79,7 +78,12 @@ def best_constant(
         pieces = batches.map(plain(lambda records: decoder.decode(records)[1]))
         labels = np.concatenate([*pieces.as_numpy_iterator()])
     labels = labels[_find_labelled(labels, workload)]
-    return {CONSTANT: fit_constant(labels, workload.label, len(workload.labels))}
+    best = workload.label.fit_constant(labels, len(workload.labels))
+
+    def predict(features: Mapping[str, Any]) -> NDArray[Any]:
+        return np.broadcast_to(best, (len(next(iter(features.values()))), *best.shape))
+
+    return {CONSTANT: predict}
 
 
 def simple_models(
@@ -124,9 +128,9 @@ def missing_numbers(workload: Workload, rules: Sequence[Rule]) -> dict[str, Any]
     """Return the number that stands for a missing value of each whole-number feature in rules."""
     wanted = {name for rule in rules for name in rule.features}
     return {
-        feature.name: missing_value(feature)
+        feature.name: feature.missing_value
         for feature in getattr(workload, "used", ())
-        if feature.name in wanted and is_integer(feature)
+        if feature.name in wanted and feature.storage == INT
     }
 
 
@@ -173,7 +177,7 @@ def _first_batches(
 
 def _find_labelled(labels: NDArray[Any], workload: Workload) -> NDArray[Any]:
     """Return which labels of the train split are not missing; InputError if all are."""
-    known = find_labelled(labels, workload.label)
+    known = workload.label.find_labelled(labels)
     if not known.any():
         raise InputError("no example of the train split has a label")
     return known

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from components.evaluate.held_out import HeldOut
 from components.evaluate.thresholds import Check
@@ -13,20 +12,11 @@ from components.model_version.companions import STATISTICS_FILE
 from components.prepare_examples.output.publish import MANIFEST
 from components.shared.text.json_object import read_object
 from components.shared.text.value_text import first_of
-from trainer.metrics.class_metrics import CHOICE, predicted_classes
-from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel
+from trainer.metrics.class_metrics import find_not_finite
+from trainer.workloads.declarations.labels import Binary, Label
 
-# Of two classes, those that must be among the examples.
-NEEDED_CLASSES = {"auc": (0, 1), "pr_auc": (1,)}
 TEST_SPLIT = "the test split"
 NUM_SHOWN = 5
-
-
-def find_not_finite(predictions: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the examples whose predictions, as HeldOut has them, have a NaN or an infinity."""
-    if predictions.dtype == CHOICE:
-        predictions = predictions["likelihood"]
-    return np.flatnonzero(~np.atleast_2d(np.isfinite(predictions).T).all(axis=0))
 
 
 def why_undefined(
@@ -41,17 +31,8 @@ def why_undefined(
     predictions, labels = held_out.predictions[rows], held_out.labels[rows]
     if num_bad := len(find_not_finite(predictions)):
         return f"{num_bad:,} of {len(predictions):,} predictions are not finite numbers"
-    if metric in NEEDED_CLASSES and isinstance(held_out.label, Multilabel):
-        return f"no label is both present and absent in {examples}"
-    present = set(labels.tolist())
-    absent = [
-        held_out.names[number] for number in NEEDED_CLASSES.get(metric, ()) if number not in present
-    ]
-    if absent:
-        return f"{examples} has no {absent[0]!r}"
-    if metric == "r2" and len(present) == 1:
-        return f"{held_out.label.column} is {labels[0]:g} in all of {examples}"
-    return f"its value on {examples} is not a finite number"
+    why = held_out.label.why_undefined(metric, labels, held_out.names, examples)
+    return why or f"its value on {examples} is not a finite number"
 
 
 def check_classes(held_out: HeldOut, examples_dir: str) -> list[Check]:
@@ -60,13 +41,11 @@ def check_classes(held_out: HeldOut, examples_dir: str) -> list[Check]:
     They are the classes that the model never predicts though examples have them, and those without
     an example in the test or the eval split.
     """
-    if not isinstance(held_out.label, Binary | Classes) or len(
-        find_not_finite(held_out.predictions)
-    ):
+    if not held_out.label.has_classes or len(find_not_finite(held_out.predictions)):
         return []
     size = len(held_out.names)
     actual = np.bincount(held_out.labels, minlength=size)
-    predicted = predicted_classes(held_out.predictions, held_out.label)
+    predicted = held_out.label.predicted(held_out.predictions)
     counts = np.bincount(predicted, minlength=size)
     never = [at for at in range(size) if actual[at] and not counts[at]]
     absent = [name for name, count in zip(held_out.names, actual, strict=True) if not count]
@@ -92,7 +71,7 @@ def absent_classes(examples_dir: str | Path, label: Label) -> dict[str, list[str
     Without statistics, or if these do not list all classes, the result is empty.
     """
     path, manifest = Path(examples_dir, STATISTICS_FILE), Path(examples_dir, MANIFEST)
-    if not isinstance(label, Binary | Classes) or not path.is_file():
+    if not label.has_classes or not path.is_file():
         return {}
     names = label.names_of_classes() if isinstance(label, Binary) else ()
     if manifest.is_file():  # of class folders, whose examples have numbers

@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.states import Statistic, new_statistic
-from components.prepare_examples.tables.table_schema import MAX_CLASSES, has_whole_classes
+from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from trainer.workloads import Workload
-from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Label
 
 FLOAT, INT, BYTES = "float32", "int64", "string"
 LONGEST_TEXT = 256
 KINDS = {FLOAT: "float", INT: "int", BYTES: "text"}  # of statistics.states.new_statistic
+DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +113,10 @@ def _deciding(
 
 
 def _label_feature(label: Label, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordFeature:
-    if isinstance(label, Multilabel):
+    if label.is_list:
         return RecordFeature(name=label.name, dtype=BYTES, shape=None, is_required=False)
-    if isinstance(label, Binary | Regression):
-        dtype = INT if isinstance(label, Binary) else FLOAT
-        return RecordFeature(name=label.name, dtype=dtype)
-    is_whole = has_whole_classes(label)
-    if is_whole is not None:
-        return RecordFeature(name=label.name, dtype=INT if is_whole else BYTES)
+    if label.storage:
+        return RecordFeature(name=label.name, dtype=DTYPES[label.storage])
     if label.name not in sample:
         names = ", ".join(sorted(sample))
         raise DataError(f"the first record has no label {label.name!r}; it has {names}")
@@ -162,13 +159,6 @@ def wrong_values(column: pa.Array, feature: RecordFeature, label: Label) -> dict
 def _wrong_label(items: list[Any], label: Label) -> str:
     for item in items:
         value: Any = item.decode(errors="replace") if isinstance(item, bytes) else item
-        if isinstance(label, Binary) and value not in {0, 1}:
-            return f"{value} is not 0 or 1"
-        classes = label.values if isinstance(label, Classes | Multilabel) else ()
-        if classes and value not in classes and str(value) not in classes:
-            return f"{value!r} is not a class; allowed: {', '.join(map(str, classes[:10]))}"
-        if isinstance(label, Regression):
-            is_low = label.low is not None and value < label.low
-            if is_low or (label.high is not None and value > label.high):
-                return f"{value} is impossible; allowed: {label.allowed}"
+        if reason := label.why_wrong(value):
+            return reason
     return ""

@@ -26,8 +26,8 @@ from components.prepare_examples.tfrecords.image_encoder import Batch, encode_im
 from components.prepare_examples.tfrecords.records import compress_images, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer import Json
-from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.sources import ImageFormat
+from trainer.workloads.encoding.decoding import Decoding
 from trainer.workloads.encoding.image_files import decode_image
 
 LISTING = ".files.partial"

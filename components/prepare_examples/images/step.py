@@ -50,8 +50,8 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from trainer import Json
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.decoding import Decoding
 from trainer.workloads.declarations.split import FILES
+from trainer.workloads.encoding.decoding import Decoding
 
 ALLOWED = (
     *("files", "ratios", "split", "schema", "baseline", "drift_threshold", "block_on"),

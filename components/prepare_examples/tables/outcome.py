@@ -17,10 +17,9 @@ from components.prepare_examples.output.manifest import (
 from components.prepare_examples.parts import PartOptions, row_counts
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tables.reading.encodings import explained
-from components.prepare_examples.tables.table_schema import label_words
 from components.prepare_examples.tables.values.labels import binary_text
 from trainer import Json
-from trainer.workloads.declarations.labels import Binary, Classes, Multilabel
+from trainer.workloads.declarations.labels import Binary
 
 MOST_SHOWN = 5  # values of a label in an error
 
@@ -89,12 +88,12 @@ class Outcome:
         """Check that the label has several values, and that the train split has each class."""
         label, by_split = self.options.schema.label, self.labels
         train = by_split["train"]
-        if isinstance(label, Multilabel) and not train["num_unique"]:
+        if label.is_list and not train["num_unique"]:
             reason = f"no row of the train split has a label in {label.name}"
             self.refuse(DataError(reason, about=label.name))
-        if not isinstance(label, Multilabel) and train["num_unique"] == 1:
+        if not label.is_list and train["num_unique"] == 1:
             self.refuse(DataError(self._single_value(*train["top_values"][0]), about=label.name))
-        if not isinstance(label, Classes | Multilabel) or label.values:
+        if not label.learns_classes:
             return
         known = {value for value, _ in train["top_values"]}
         for split, feature in by_split.items():
@@ -137,7 +136,7 @@ class Outcome:
         The classes of a binary label are 0 and 1.
         """
         label = self.options.schema.label
-        if not isinstance(label, Binary | Classes):
+        if not label.has_classes:
             return {}
         classes = {
             split: {value for value, _ in feature["top_values"]}
@@ -154,7 +153,7 @@ class Outcome:
             compression=options.compression,
             split_rule=options.rule.words,
             split=options.rule.to_json(tally["outside"]),
-            label=label_words(schema.label),
+            label=f"{schema.label.name}: {schema.label.words}",
             sources=sources,
             settings=self.settings.changed(),
             rows=self.rows,

@@ -12,7 +12,6 @@ from components.prepare_examples.tables.rows import parse_column, without_marker
 from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.times import wall_times
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
-from trainer.workloads.declarations.labels import Multilabel
 
 UUID_BYTES = 16
 ALLOWED = {
@@ -55,7 +54,7 @@ def converted(
         if getattr(column.type, "tz", None):
             zones[f"{name} {column.type.tz}"] += len(column) - column.null_count
         return wall_times(column, known)
-    is_list = known.is_list if known else isinstance(schema.label, Multilabel)
+    is_list = known.is_list if known else schema.label.is_list
     if is_list and is_list_type(column.type):
         return column.cast(pa.list_(column.type.value_type))
     if pa.types.is_boolean(column.type) and name in schema.texts:

@@ -23,7 +23,7 @@ from components.prepare_examples.tables.values.written import (
     plain_texts,
 )
 from trainer import Json
-from trainer.workloads.declarations.features import Feature, Image, Text, Timestamp
+from trainer.workloads.declarations.features import Feature
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.written import Written
 
@@ -251,7 +251,7 @@ def parse_texts(
     texts = utf8_or_null(column)
     is_wrong = pc.and_(texts.is_null(), column.is_valid())
     bad.add(is_wrong, known.name, lambda row: f"{_shown(column[row].as_py())} {NOT_UTF_8}")
-    return plain_texts(texts, markers, is_spelled=not isinstance(known, Text | Timestamp | Image))
+    return plain_texts(texts, markers, is_spelled=known.is_spelled)
 
 
 def without_markers(numbers: pa.Array, markers: Sequence[str]) -> pa.Array:

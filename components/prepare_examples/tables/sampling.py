@@ -16,6 +16,7 @@ from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import binary_text, is_whole
 from components.prepare_examples.tables.write import Period, usable_rows
 from trainer.workloads.declarations.labels import Binary, Classes
+from trainer.workloads.declarations.storage import INT, TEXT
 
 
 def with_values_of_label(schema: TableSchema, parts: Sequence[Part[Segment]]) -> TableSchema:
@@ -26,10 +27,10 @@ def with_values_of_label(schema: TableSchema, parts: Sequence[Part[Segment]]) ->
     two hardly occurs.
     """
     label = schema.label
-    if isinstance(label, Classes) and schema.has_whole_classes is None:
+    if not schema.stored_as:
         values = [value for value, _ in _first_values(schema, parts)]
         is_integer = bool(values) and all(map(is_whole, values))
-        return replace(schema, has_whole_classes=is_integer)
+        return replace(schema, stored_as=INT if is_integer else TEXT)
     if not isinstance(label, Binary) or label.rule_columns or label.is_one_against_rest:
         return schema
     counts = Counter[str]()
@@ -58,7 +59,9 @@ def _first_values(schema: TableSchema, parts: Sequence[Part[Segment]]) -> list[t
     label = schema.label
     spellings = getattr(label, "spellings", {})
     texts = Classes(label.column, missing=label.missing, spellings=spellings)
-    sampled = replace(schema, columns=(), key="", group_by=(), split_by="", label=texts)
+    sampled = replace(
+        schema, columns=(), key="", group_by=(), split_by="", label=texts, stored_as=TEXT
+    )
     segment = next(segment for part in parts for segment in part.inputs)
     if segment.file.kind == CSV:
         segment = replace(segment, stop=-1)  # the same block whatever the number of parts

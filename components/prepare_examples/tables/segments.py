@@ -29,11 +29,12 @@ from components.prepare_examples.tables.rows import (
     parse_csv,
     read_csv,
 )
-from components.prepare_examples.tables.table_schema import INT, TableSchema, kind_of
+from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.labels import parse_label
 from components.prepare_examples.tables.values.times import parse_times, part_of
 from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
 from trainer.workloads.declarations.features import Category, Feature, Number, Timestamp
+from trainer.workloads.declarations.storage import FLOAT, INT
 from trainer.workloads.declarations.written import NumberLimits
 
 
@@ -171,9 +172,9 @@ def _cleaned(column: pa.Array, known: Feature, bad: BadRows, zones: Counter[str]
         return parse_list(column, known, bad)
     if isinstance(known, Timestamp):
         column = parse_times(column, bad, known, zones=zones)
-    if isinstance(known, Number) or (isinstance(known, NumberLimits) and known.has_limits):
+    if isinstance(known, NumberLimits) and (known.has_limits or known.storage == FLOAT):
         check_limits(column, known.name, known, bad)
-    return to_integers(column, known.name, bad) if kind_of(known) == INT else column
+    return to_integers(column, known.name, bad) if known.storage == INT else column
 
 
 def _without_impossible(column: pa.Array, known: Timestamp) -> pa.Array:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from components.prepare_examples.errors import DataError
 from trainer.workloads import Table, Workload
 from trainer.workloads.declarations.features import (
-    Category,
     Feature,
     Image,
     Number,
@@ -19,46 +18,16 @@ from trainer.workloads.declarations.features import (
     TimePart,
     Timestamp,
 )
-from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Label
 from trainer.workloads.declarations.names import declared_names
+from trainer.workloads.declarations.storage import FLOAT, INT, TEXT
 
 if TYPE_CHECKING:
     from components.prepare_examples.statistics.states import Statistic
 
-FLOAT, INT, TEXT, WORDS = "float", "int", "text", "words"  # words are texts, counted by tokens
 COLUMNS = ("features", "only_read", "label", "weight")
 AS_DECLARED = ("key", "group_by", "aliases", "ignored", "missing", "header")
 MAX_CLASSES = 20_000  # values of a label that the statistics list
-
-
-def kind_of(column: Feature) -> str:
-    """Return how a column is stored: FLOAT (float32), INT (int64), TEXT or WORDS (bytes)."""
-    if isinstance(column, Number):
-        return FLOAT
-    if isinstance(column, Text):
-        return WORDS
-    if isinstance(column, Timestamp | TimePart) or getattr(column, "is_integer", False):
-        return INT
-    return TEXT
-
-
-def num_listed(column: Feature) -> int:
-    """Return how many values or tokens the statistics list."""
-    if isinstance(column, Text):
-        return column.max_tokens
-    return column.max_values if isinstance(column, Category) else 0
-
-
-def label_words(label: Label) -> str:
-    """Return a label in words, for the manifest."""
-    match label:
-        case Binary():
-            words = label.rule_text or f"1 if it is {label.positive!r}, else 0"
-        case Regression():
-            words = f"a number {label.unit}".strip()
-        case _:
-            words = "any number of labels" if isinstance(label, Multilabel) else "a class"
-    return f"{label.name}: {words}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +40,8 @@ class TableSchema:
         only_read: names of columns that are read for the label, but not written.
         label: the label, without its rule, which a worker takes from the workload.
         negative: the other value of a Binary label, as `binary_text` returns it; None: any.
-        has_whole_classes: the values of Classes are whole numbers; None: as in the first rows.
+        stored_as: the type of the label in examples, FLOAT, INT or TEXT; "": INT if all classes in
+            the first rows are whole numbers, else TEXT.
         key: the column that identifies a row, or "". It is not stored, unless it is one of
             `columns`. Rows of one key are in the same split.
         group_by: columns that decide the split of files without the key.
@@ -87,7 +57,7 @@ class TableSchema:
     columns: tuple[Feature, ...]
     label: Label
     negative: str | None = None
-    has_whole_classes: bool | None = None
+    stored_as: str = ""
     only_read: frozenset[str] = frozenset()
     key: str = ""
     group_by: tuple[str, ...] = ()
@@ -136,17 +106,17 @@ class TableSchema:
         # The light step that computes the fingerprint imports this module: pyarrow takes 0.1 s.
         from components.prepare_examples.statistics.states import new_statistic
 
-        is_list = isinstance(self.label, Multilabel)
-        label = new_statistic(self.label_kind, is_list=is_list, num_listed=MAX_CLASSES)
+        is_list = self.label.is_list
+        label = new_statistic(self.stored_as or TEXT, is_list=is_list, num_listed=MAX_CLASSES)
         columns = {
             c.name: new_statistic(
-                kind_of(c),
+                c.storage,
                 is_list=c.is_list,
-                num_listed=num_listed(c),
-                is_time=isinstance(c, Timestamp),
+                num_listed=c.num_listed,
+                is_time=c in self.times,
             )
             for c in self.stored
-            if not isinstance(c, Image)
+            if c not in self.images
         }
         return {**columns, self.label.name: label}
 
@@ -157,13 +127,11 @@ class TableSchema:
 
     def values_of(self, name: str) -> str:
         """Return the column of a block with the stored values of a column: of a picture, pixels."""
-        known = self.by_name.get(name)
-        return f"the pixels of {name}" if isinstance(known, Image) else name
+        return f"the pixels of {name}" if self.by_name.get(name) in self.images else name
 
     def key_of(self, name: str) -> str:
         """Return the column of a block that decides the split: of a picture, its file's digest."""
-        known = self.by_name.get(name)
-        return f"the bytes of {name}" if isinstance(known, Image) else name
+        return f"the bytes of {name}" if self.by_name.get(name) in self.images else name
 
     @cached_property
     def times(self) -> tuple[Timestamp, ...]:
@@ -181,10 +149,10 @@ class TableSchema:
         names = {
             column.name
             for column in self.columns
-            if kind_of(column) in (FLOAT, INT)
-            and not (column.is_list or isinstance(column, Timestamp | TimePart))
+            if column.storage in (FLOAT, INT)
+            and not (column.is_list or column in (*self.times, *self.parts))
         }
-        is_number = self.label_kind != TEXT and not isinstance(self.label, Binary)
+        is_number = self.stored_as in (FLOAT, INT) and not isinstance(self.label, Binary)
         return frozenset(names | ({self.label.name} if is_number else set()))
 
     @cached_property
@@ -214,7 +182,7 @@ class TableSchema:
     def expected(self) -> tuple[str, ...]:
         """The columns that every file must have."""
         label = self.rule_columns or (self.label.name,)
-        features = [column.name for column in self.columns if not isinstance(column, TimePart)]
+        features = [column.name for column in self.columns if column not in self.parts]
         key = (self.key,) if self.key and not self.group_by else ()
         split_by = (self.split_by,) if self.split_by else ()
         return tuple(dict.fromkeys((*label, *features, *key, *split_by)))
@@ -222,20 +190,13 @@ class TableSchema:
     @cached_property
     def never_missing(self) -> tuple[str, ...]:
         """The columns without whose value a row is bad; the label has a check of its own."""
-        required = [c.name for c in self.columns if c.is_required or isinstance(c, Image)]
+        required = [c.name for c in self.columns if c.is_required or c in self.images]
         return tuple(dict.fromkeys((*self.rule_columns, *required)))
 
     @property
     def rule_columns(self) -> tuple[str, ...]:
         """The columns from which a rule computes the label; () without one."""
-        return tuple(getattr(self.label, "rule_columns", ()))
-
-    @property
-    def label_kind(self) -> str:
-        """The kind of the label's values in the examples: FLOAT, INT or TEXT."""
-        if isinstance(self.label, Regression):
-            return FLOAT
-        return INT if isinstance(self.label, Binary) or self.has_whole_classes else TEXT
+        return self.label.rule_columns
 
 
 def schema_of(workload: Workload, **changes: Any) -> TableSchema:
@@ -255,7 +216,7 @@ def schema_of(workload: Workload, **changes: Any) -> TableSchema:
     if weight and weight not in known:
         columns.append(Number(weight, low=0, is_required=True))
         known.add(weight)
-    for name in label.rule_columns if isinstance(label, Binary) else ():
+    for name in label.rule_columns:
         if name not in known:
             columns.append(Number(name))
             unstored.add(name)
@@ -264,18 +225,11 @@ def schema_of(workload: Workload, **changes: Any) -> TableSchema:
         workload=workload.name,
         columns=tuple(columns),
         label=replace(label, rule=None) if isinstance(label, Binary) else label,
-        has_whole_classes=has_whole_classes(label),
+        stored_as=label.storage,
         only_read=frozenset(unstored),
         reference=workload.reference,
         **{name: fields[name] for name in AS_DECLARED},
     )
-
-
-def has_whole_classes(label: Label) -> bool | None:
-    """Return whether the declared classes are whole numbers, None without any."""
-    if not isinstance(label, Classes) or not label.values:
-        return None
-    return all(type(value) is int for value in label.values)
 
 
 def _check(columns: list[Feature], label: Label) -> None:

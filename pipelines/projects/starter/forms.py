@@ -31,8 +31,8 @@ from pipelines.projects.starter.column import (
     TableColumn,
 )
 from trainer.workloads.declarations.features import Timestamp
+from trainer.workloads.declarations.features.times import MONTH
 from trainer.workloads.declarations.written import DIGITS, NEGATIVE, PLAIN, Written
-from trainer.workloads.encoding.moments import MONTH
 
 MAX_TRIED = 2_000  # distinct values whose signs are looked at
 MOST_UNITS = 3

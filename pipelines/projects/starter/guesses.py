@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.evaluate.gate.leaks import TrainColumn
 from components.evaluate.gate.telling import Floats
+from components.evaluate.leaks import TrainColumn
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from pipelines.projects.leaks import codes_of, find_leaks
 from pipelines.projects.starter.column import (

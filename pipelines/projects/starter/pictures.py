@@ -13,7 +13,7 @@ from components.prepare_examples.tables.pictures import Pictures, find_table_fil
 from pipelines.projects.literals import quoted
 from pipelines.projects.starter.column import FEATURE, KEY, TableColumn, rows_text
 from trainer import Json
-from trainer.workloads.declarations.decoding import Decoding
+from trainer.workloads.encoding.decoding import Decoding
 from trainer.workloads.encoding.image_files import (
     DAMAGES,
     decode_image,

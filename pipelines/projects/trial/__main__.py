@@ -155,7 +155,7 @@ class Trial:
         features = getattr(workload, "features", ())
         number = f"{len(features)} features, " if features else ""
         label = workload.label
-        return f"{type(workload).__name__}: {number}{type(label).__name__}({label.column!r})"
+        return f"{type(workload).__name__}: {number}{label.kind}({label.column!r})"
 
     def _read(self) -> str:
         prepared = data.prepare_some(
@@ -175,7 +175,6 @@ class Trial:
 
     def _build(self) -> str:
         job = self._job
-        from trainer.metrics.evaluate import evaluated_names
         from trainer.training.model.flat_model import FlatModel, build_served_model
         from trainer.training.model.objective import Objective
 
@@ -183,7 +182,7 @@ class Trial:
         model = FlatModel(build_served_model(workload, config))
         objective = Objective(workload, model, batch_size=config.batch_size)
         objective.check_parts()
-        self._metrics = [*dict.fromkeys([*objective.metric_names(), *evaluated_names(workload)])]
+        self._metrics = [*dict.fromkeys([*objective.metric_names(), *workload.evaluated_metrics])]
         if problems := [*self._scaled_twice(model.keras)]:
             raise ProblemsError(*problems)
         weights = f"{model.keras.count_params():,} weights"

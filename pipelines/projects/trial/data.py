@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.evaluate.folds import folds_note, num_folds
-from components.evaluate.gate.leaks import train_columns
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.gate.undefined import NEEDED_CLASSES, absent_classes
+from components.evaluate.gate.undefined import absent_classes
+from components.evaluate.leaks import train_columns
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.publish import MANIFEST
@@ -16,7 +16,8 @@ from components.prepare_examples.tables.reading.encodings import explained
 from components.shared.text.value_text import first_of
 from pipelines.projects.leaks import AFTER, find_leaks
 from trainer import Json
-from trainer.workloads import Image, Records, Regression, Table, Workload
+from trainer.workloads import Image, Records, Table, Workload
+from trainer.workloads.declarations.labels.classes import NEEDED_CLASSES
 
 # Prepared in a second or two.
 MOST_ROWS, MOST_VALUES, MOST_RECORDS, MOST_PICTURES = 20_000, 1_000_000, 2_000, 500
@@ -100,13 +101,11 @@ def undefined_metric(
     prepared: Prepared, workload: Workload, gate: GateOptions, thresholds: Json
 ) -> str:
     """Return a problem if the verdict needs a class that the test split lacks, else ""."""
-    from trainer.metrics.resampling import comparable
-
     label = workload.label
     absent = absent_classes(prepared.folder, label).get("test") if prepared.is_whole else None
     if not absent or num_folds(prepared.manifest, gate):
         return ""
-    metric = gate.metric or comparable(label, len(workload.labels))[0]
+    metric = gate.metric or label.default_metric(len(workload.labels))
     needed = [name for name in {metric: 0, **thresholds} if name in NEEDED_CLASSES]
     if not needed:
         return ""
@@ -136,7 +135,7 @@ def _leaks(folder: Path, workload: Workload) -> list[str]:
     label = workload.label
     columns, labels = train_columns(str(folder), workload)
     first = {column.name: column for column in reversed(columns)}  # of the parts of a time
-    has_classes = not isinstance(label, Regression)
+    has_classes = not label.is_number
     leaks = find_leaks([*first.values()][::-1], labels, has_classes=has_classes)
     told = [f"{name} tells {label.column} {words}" for name, words in leaks.items()]
     return [f"{first_of(told, NUM_SHOWN)}: {AFTER}"] if told else []

@@ -14,8 +14,8 @@ import pytest
 
 from components.errors import StepError
 from components.evaluate import fold_training, folds
+from components.evaluate.case import Case
 from components.evaluate.gate.options import GateOptions
-from components.evaluate.step import Case
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.tfrecords import shards

@@ -4,14 +4,13 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from components.errors import StepError
 from components.evaluate.assess import assess
-from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
+from components.evaluate.held_out import read_held_out
 from components.run_result.report.content import Content
 from components.run_result.report.page import run_page
 from components.run_result.summary import summarize
@@ -25,13 +24,13 @@ from tests.support.data.evaluated_tables import (
 )
 from tests.support.data.run_records import job
 from trainer.errors import ConfigError, InputError
-from trainer.metrics.evaluate import score, score_deciles
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Classes,
     Multilabel,
     Regression,
 )
+from trainer.workloads.declarations.labels.regression import score_deciles
 
 import_tensorflow()
 
@@ -262,15 +261,15 @@ def test_errors_and_golden_groups_are_by_kind():
     likely = np.array([[0.9, 0.2], [0.6, 0.1], [0.4, 0.3]], np.float32)
     several = Multilabel("y", values=("a", "b"))
     truth = np.array([[1, 0], [0, 0], [1, 0]], np.float32)
-    np.testing.assert_allclose(error_sizes(likely, truth, several), [0, 0.6, 0.6], rtol=1e-6)
-    assert golden_groups(np.array([[0, 1], [1, 0]]), several).tolist() == [1, 0]
+    np.testing.assert_allclose(several.error_sizes(likely, truth), [0, 0.6, 0.6], rtol=1e-6)
+    assert several.groups(np.array([[0, 1], [1, 0]]), 10).tolist() == [1, 0]
     values = np.arange(20, dtype=np.float32)[::-1]
-    assert error_sizes(values, values + 2, Regression("y")).tolist() == [2] * 20
-    assert golden_groups(values, Regression("y")).tolist() == [n // 2 for n in range(20)][::-1]
+    assert Regression("y").error_sizes(values, values + 2).tolist() == [2] * 20
+    assert Regression("y").groups(values, 10).tolist() == [n // 2 for n in range(20)][::-1]
 
 
 def test_the_loss_of_several_labels_is_binary_cross_entropy():
-    workload = SimpleNamespace(label=Multilabel("y", values=("a", "b")), labels=("a", "b"))
+    label = Multilabel("y", values=("a", "b"))
     likely, truth = np.array([[0.5, 0.25]]), np.array([[1.0, 0.0]], np.float32)
     expected = -(math.log(0.5) + math.log(0.75)) / 2
-    assert score(likely, truth, workload).metrics["loss"] == pytest.approx(expected)
+    assert label.score(likely, truth, label.values).metrics["loss"] == pytest.approx(expected)

@@ -12,7 +12,7 @@ import pytest
 
 from components.evaluate.assess import golden_predictions
 from components.evaluate.content import image_uri, roc_curve
-from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
+from components.evaluate.held_out import HeldOut, choose_golden, find_largest
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement
 from tests.support.data.held_out import held_out
@@ -76,7 +76,7 @@ def test_golden_predictions_are_json_for_an_endpoint():
 
 def test_the_most_confident_mistakes_come_first():
     data = of_images([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
-    sizes = error_sizes(data.predictions, data.labels, data.label)
+    sizes = data.label.error_sizes(data.predictions, data.labels)
     assert find_largest(sizes, 24) == [2, 3, 0]
     assert find_largest(sizes, 2) == [2, 3]
 

@@ -17,7 +17,6 @@ from pipelines.runs.differences import (
 )
 from pipelines.runs.gains import NO_ANSWERS, OTHER_EXAMPLES, measure_gains
 from tests.support.data.run_records import LONG_NAME, promoted
-from trainer.metrics.resampling import measure
 from trainer.workloads.declarations.labels import Binary, Regression
 
 pytestmark = pytest.mark.fast
@@ -67,7 +66,7 @@ def classes(scores: list[float], **facts: object) -> dict:
     return {
         "label_kind": "Binary",
         "labels": ["no", "yes"],
-        "metrics": measure(predictions, labels, Binary("y")),
+        "metrics": Binary("y").measure(predictions, labels),
         "answers": {**answers, "scores": scores},
         **facts,
     }
@@ -80,7 +79,7 @@ def numbers(noise: float, seed: int) -> dict:
     return {
         "label_kind": "Regression",
         "labels": [],
-        "metrics": measure(predicted, labels, Regression("y")),
+        "metrics": Regression("y").measure(predicted, labels),
         "answers": {"labels": labels.tolist(), "predicted": predicted.tolist()},
     }
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
-from components.evaluate.step import Case, publish
+from components.evaluate.case import Case
+from components.evaluate.step import publish
 from components.model_version.champion import Champion
 from tests.support.data.encoded_tables import adapted
 from tests.support.data.examples import make_example, write_split

@@ -1,5 +1,6 @@
 """Evaluation of an exported model, as the pipeline's step does it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.evaluate.held_out import read_held_out
-from trainer.metrics.evaluate import Evaluation, score
+from trainer.metrics.evaluation import Evaluation
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 
@@ -25,5 +26,4 @@ def evaluate(model_dir: str | Path, examples_dir: str | Path, *, split: str = "t
             return powers / powers.sum(axis=1, keepdims=True)
 
         predictor.predict_values = uncalibrated
-    data = read_held_out(str(examples_dir), predictor, split=split)
-    return score(data.predictions, data.labels, predictor.workload)
+    return replace(read_held_out(str(examples_dir), predictor, split=split), compiled={}).score()

@@ -1,8 +1,9 @@
 """Evaluations in a process in which TensorFlow runs, and which cannot start a server any more."""
 
 from components.evaluate.assess import assess, golden_predictions
+from components.evaluate.case import Case
 from components.evaluate.content import evaluation_content
-from components.evaluate.step import Case, Evaluated
+from components.evaluate.step import Evaluated
 from trainer.serving.strict_json import finite
 
 

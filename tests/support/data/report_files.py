@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer.metrics.evaluate import count_confusion
+from trainer.metrics.class_metrics import count_confusion
 from trainer.workloads.encoding.image_files import encode_png
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "package" / "golden" / "mnist.yaml"

@@ -12,7 +12,6 @@ from tests.support.data.encoded_tables import FEATURES, ROWS, adapted, make_exam
 from trainer.config.trust import OWN
 from trainer.errors import InstanceError, TrainerError
 from trainer.metrics.decision import DecisionRule
-from trainer.metrics.evaluate import score_labels
 from trainer.serving.export import export_model, load_predictor
 from trainer.workloads import (
     Binary,
@@ -23,6 +22,7 @@ from trainer.workloads import (
     Table,
     load_workload,
 )
+from trainer.workloads.declarations.labels.multilabel import score_labels
 
 
 def exported(table, folder, rows=ROWS):

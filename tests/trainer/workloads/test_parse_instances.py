@@ -10,7 +10,6 @@ from trainer.errors import InstanceError
 from trainer.runtime.lazy import tf
 from trainer.workloads import Category, Number, Regression, Table, Text, Timestamp, load_workload
 from trainer.workloads.base import Workload
-from trainer.workloads.encoding import storage
 from trainer.workloads.encoding.images import parse_image
 
 TABLE = Table(
@@ -41,7 +40,8 @@ def test_a_batch_is_as_each_alone():
 
 
 def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
-    monkeypatch.setattr(storage, "_parse_one", None)
+    for kind in (Number, Category):
+        monkeypatch.setattr(kind, "parse_one", None)
     table = Table([Number("age"), Category("plan"), Category("rooms", low=0, high=5)],
                   label=Regression("y"), name="t")  # fmt: skip
     assert table.parse_instances(ROWS[1:2])["age"].tolist() == [2.5]

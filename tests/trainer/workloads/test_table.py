@@ -14,7 +14,6 @@ from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.values.times import parse_times
 from tests.support.data.encoded_tables import FEATURES, NOON, ROWS, adapted, make_example
 from trainer.errors import ConfigError
-from trainer.metrics.evaluate import MIN_ROWS, num_rows_at_once
 from trainer.workloads import (
     Binary,
     Category,
@@ -27,9 +26,10 @@ from trainer.workloads import (
     Timestamp,
     combine,
 )
+from trainer.workloads.base import MIN_ROWS
 from trainer.workloads.encoding.columns import TableFacts
 from trainer.workloads.encoding.lookups import split_tokens, tokenize
-from trainer.workloads.encoding.moments import PART_LIMITS, parse_time, time_part
+from trainer.workloads.encoding.moments import PART_LIMITS, time_part
 
 
 def make_model(inputs, *, units: int = 4):
@@ -77,7 +77,7 @@ def test_few_examples_of_many_columns_are_predicted_at_once():
         Table([Number(f"n{at}") for at in range(count)], label=Regression("y"))
         for count in (2, 1000)
     )
-    assert num_rows_at_once(many) == MIN_ROWS < num_rows_at_once(few)
+    assert many.num_rows_at_once == MIN_ROWS < few.num_rows_at_once
 
 
 def test_numbers_are_scaled_and_missing_ones_marked(encoded):
@@ -418,9 +418,9 @@ def test_a_request_reads_a_moment_as_preparing_does(form, texts):
     for text, seconds in zip(texts, prepared.to_pylist(), strict=True):
         if seconds is None:
             with pytest.raises(ValueError, match=r"at is .* not a time"):
-                parse_time(text, feature)
+                feature.parse(text)
         else:
-            assert parse_time(text, feature) == seconds, text
+            assert feature.parse(text) == seconds, text
 
 
 def test_a_moment_of_another_format_is_named_with_its_own():

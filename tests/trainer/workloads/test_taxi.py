@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from components.endpoint.predict.parity import check_parity
+from components.evaluate.case import Case
 from components.evaluate.held_out import read_held_out
-from components.evaluate.step import Case
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
 from tests.support.data.offline import evaluated_offline

@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import ConfigError, did_you_mean
-from trainer.metrics.evaluate import metric_names
 from trainer.serving.outputs import BY_LABEL, NUM_SAMPLED, check_output, main_output, output_kind
 from trainer.training.checkpoint import Criterion
 from trainer.training.model.flat_model import FlatModel, ModelCall
@@ -113,7 +112,11 @@ class Objective:
     def metric_names(self) -> list[str]:
         """Return the metrics of an evaluation: by the label's kind, and of `compile()`."""
         own = ["loss", *self._results(self._first)] if self.is_own else []
-        return list(dict.fromkeys([*metric_names(self._workload), *own]))
+        return list(dict.fromkeys([*self._usual_metrics(), *own]))
+
+    def _usual_metrics(self) -> dict[str, bool]:
+        label, num_classes = self._workload.label, len(self._workload.labels)
+        return label.directions(num_classes, in_training=True)
 
     def criterion(self, setting: str) -> Criterion:
         """Return the criterion for --best-metric: NAME, NAME:min or NAME:max.
@@ -122,7 +125,7 @@ class Objective:
             ConfigError: there is no such metric, or Keras does not know which values are good.
         """
         name, _, direction = setting.partition(":")
-        known: dict[str, bool | None] = dict(metric_names(self._workload))
+        known: dict[str, bool | None] = dict(self._usual_metrics())
         for metric in self._keras.metrics:
             for part in getattr(metric, "metrics", [metric]):
                 ways = {"up": False, "down": True}
@@ -285,7 +288,7 @@ class Objective:
             return is_sparse
         raise ConfigError(
             f"the loss {loss_name(self._keras)} does not fit the label"
-            f" {self._workload.label.column!r} ({type(self._workload.label).__name__}) and the"
+            f" {self._workload.label.column!r} ({self._workload.label.kind}) and the"
             f" model's output {format_shapes(sample.outputs)}: {error}"
         ) from error
 

@@ -17,11 +17,9 @@ from trainer.serving.outputs import (
     zero_features,
 )
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 _SPARSE = "sparse_categorical_crossentropy"
 _CLASS_AXIS = 2
-_TWO_CLASSES = 2
 
 
 class Sample:
@@ -32,16 +30,16 @@ class Sample:
         features = zero_features(workload)
         self.inputs = workload.preprocess(features)
         self.outputs = _zero_outputs(model, self.inputs)
-        is_classes = isinstance(workload.label, Classes | Binary)
 
         def draw(output: tf.Tensor) -> tf.Tensor:
             values = random.uniform(0.05, 0.95, output.shape)
-            if is_classes and values.ndim == _CLASS_AXIS and values.shape[1] > 1:
+            if workload.label.has_classes and values.ndim == _CLASS_AXIS and values.shape[1] > 1:
                 values /= values.sum(axis=1, keepdims=True)
             return tf.constant(values, output.dtype)
 
         self.random_outputs = keras.tree.map_structure(draw, self.outputs)
-        self.labels = tf.constant(_make_labels(workload, random))
+        labels = workload.label.sample(random, NUM_SAMPLED, len(workload.labels))
+        self.labels = tf.constant(labels)
         has_weights = workload.example_weights(features, self.labels) is not None
         weights = tf.constant(random.uniform(0.5, 2, NUM_SAMPLED), tf.float32)
         self.weights = weights if has_weights else None
@@ -62,22 +60,12 @@ def _zero_outputs(model: Any, inputs: Any) -> Any:
     )
 
 
-def _make_labels(workload: Workload, random: np.random.Generator) -> np.ndarray:
-    num = len(workload.labels)
-    if isinstance(workload.label, Regression):
-        return random.uniform(0.1, 1, NUM_SAMPLED).astype(np.float32)
-    if isinstance(workload.label, Multilabel):
-        return random.integers(2, size=(NUM_SAMPLED, num)).astype(np.float32)
-    # Not periodic: parts of the sample must have different shares of the classes.
-    return np.array([0, 1, 1, 1, 1, 0]) if num == _TWO_CLASSES else np.arange(NUM_SAMPLED) % num
-
-
 def make_targets(workload: Workload, outputs: Any, labels: tf.Tensor, *, is_sparse: bool) -> Any:
     """Return the labels as Keras' losses expect them, for each output of the model."""
 
     def target(output: tf.Tensor) -> tf.Tensor:
         is_matrix = len(output.shape) == _CLASS_AXIS
-        if isinstance(workload.label, Classes | Binary) and is_matrix and output.shape[1] > 1:
+        if workload.label.has_classes and is_matrix and output.shape[1] > 1:
             return labels if is_sparse else tf.one_hot(labels, output.shape[1])
         values = tf.cast(labels, tf.float32)
         return tf.reshape(values, [-1, 1]) if is_matrix and len(labels.shape) == 1 else values
@@ -124,7 +112,7 @@ def possible_targets(model: Any, workload: Workload) -> tuple[bool, ...]:
 
     Keras' own losses take one of them. A loss of the user's own takes class numbers if it can.
     """
-    if not isinstance(workload.label, Classes | Binary):
+    if not workload.label.has_classes:
         return (False,)
     losses = losses_of(model)
     if not losses or _has_own_loss(model):
@@ -154,24 +142,14 @@ def compile_by_label(
     model: Any, workload: Workload, sample: Sample, *, label_smoothing: float
 ) -> None:
     """Compile a model with the loss and metrics of the label's kind."""
-    losses, metrics, smooth = keras.losses, keras.metrics, label_smoothing
     has_logits = output_kind(model, workload).has_logits
     output = main_output(sample.outputs, workload)
     is_single = len(output.shape) < _CLASS_AXIS or output.shape[1] == 1
-    if isinstance(workload.label, Regression):
-        loss: Any = losses.MeanSquaredError()
-        chosen: Any = metrics.MeanAbsoluteError(name="mae")
-    elif isinstance(workload.label, Multilabel) or is_single:
-        loss = losses.BinaryCrossentropy(from_logits=has_logits, label_smoothing=smooth)
-        chosen = metrics.BinaryAccuracy(name="accuracy", threshold=0.0 if has_logits else 0.5)
-    elif smooth:
-        loss = losses.CategoricalCrossentropy(from_logits=has_logits, label_smoothing=smooth)
-        chosen = metrics.CategoricalAccuracy(name="accuracy")
-    else:
-        loss = losses.SparseCategoricalCrossentropy(from_logits=has_logits)
-        chosen = metrics.SparseCategoricalAccuracy(name="accuracy")
+    loss, metric = workload.label.compiled(
+        is_single=is_single, has_logits=has_logits, smoothing=label_smoothing
+    )
     # The optimizer is the recipe's.
-    model.compile(optimizer=None, loss=loss, metrics=[chosen])
+    model.compile(optimizer=None, loss=loss, metrics=[metric])
     setattr(model, BY_LABEL, True)
 
 

@@ -15,11 +15,9 @@ from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
-from trainer.metrics.class_metrics import summarized
-from trainer.metrics.decision import DecisionRule, decide, has_decision, sampled
-from trainer.metrics.evaluate import find_labelled, measure_eval, num_rows_at_once
+from trainer.metrics.decision import DecisionRule, sampled
 from trainer.runtime.tracing import traced
-from trainer.serving.outputs import main_output, output_kind, probabilities
+from trainer.serving.outputs import main_output, output_kind
 from trainer.training.checkpoint import Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
@@ -27,7 +25,6 @@ from trainer.training.model.flat_model import FlatModel, build_served_model
 from trainer.training.model.objective import Objective
 from trainer.training.results.recorder import log_evaluation, write_metrics
 from trainer.workloads.base import Workload
-from trainer.workloads.declarations.labels import Regression
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +62,9 @@ class EvalStep:
         """
         label, results = self._workload.label, []
         for predictions, labels, states in self._predict(weights, state):  # noqa: B007
-            results.append((summarized(predictions, labels, label), labels))
+            results.append((label.summarized(predictions, labels), labels))
         predictions, labels = map(np.concatenate, zip(*results, strict=True))
-        metrics = measure_eval(predictions, labels, label)
+        metrics = label.measure(predictions, labels, label.in_training)
         own = self._objective.evaluated(states, num_examples=len(labels))
         if self._objective.is_own:
             return {**metrics, **own}
@@ -75,10 +72,10 @@ class EvalStep:
 
     def decide(self, weights: tf.Tensor, state: tf.Tensor) -> DecisionRule:
         """Return the step from the probabilities to predictions that is best on the tables."""
-        if not has_decision(self._workload.label):
+        if not self._workload.label.has_classes:
             return DecisionRule()
         predicted = ((p, labels) for p, labels, _ in self._predict(weights, state))
-        return decide(*sampled(predicted), self._workload.label)
+        return self._workload.label.decide(*sampled(predicted))
 
     def _predict(
         self, weights: tf.Tensor, state: tf.Tensor
@@ -92,10 +89,10 @@ class EvalStep:
     def _labelled(self) -> Iterator[Any]:
         """Yield tables without the examples that have no label, small ones of many classes."""
         label, num_labelled, num_unlabelled = self._workload.label, 0, 0
-        most_rows = num_rows_at_once(self._workload)
+        most_rows = self._workload.num_rows_at_once
         for table in self._tables:
             self._report_progress()
-            rows = np.flatnonzero(find_labelled(table[1].numpy(), label))
+            rows = np.flatnonzero(label.find_labelled(table[1].numpy()))
             num_labelled += len(rows)
             num_unlabelled += len(table[1]) - len(rows)
             if 0 < len(rows) == len(table[1]) <= most_rows:
@@ -118,8 +115,8 @@ class EvalStep:
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         num_examples = tf.shape(table[1])[0]
         num_chunks = -(-num_examples // CHUNK_SIZE)
-        is_regression = isinstance(self._workload.label, Regression)
-        shape = [None] if is_regression else [None, len(self._workload.labels)]
+        names = self._workload.labels  # none of a number
+        shape = [None, len(names)] if names else [None]
         chunks = tf.TensorArray(tf.float32, num_chunks, element_shape=shape, infer_shape=False)
 
         def predict(number: tf.Tensor, chunks: tf.TensorArray, *states: tf.Tensor) -> Any:
@@ -139,9 +136,7 @@ class EvalStep:
 
     def _predictions(self, outputs: Any) -> tf.Tensor:
         output = main_output(outputs, self._workload)
-        if isinstance(self._workload.label, Regression):
-            return tf.reshape(output, [-1])
-        return probabilities(output, self._workload, has_logits=self._has_logits)
+        return self._workload.label.predictions(output, has_logits=self._has_logits)
 
 
 def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:

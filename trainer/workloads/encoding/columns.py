@@ -1,33 +1,13 @@
 """The model's inputs that each feature of a table becomes, computed in the graph."""
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.declarations.features import (
-    Category,
-    Feature,
-    Image,
-    Number,
-    Text,
-    TimePart,
-    Timestamp,
-)
-from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.encoding.lookups import (
-    bucketize,
-    num_categories,
-    number_hashes,
-    number_integers,
-    number_terms,
-    tokenize,
-)
-from trainer.workloads.encoding.moments import NO_TIME, PART_LIMITS, cycle, time_part
 
 Compute = Callable[..., Any]
 
@@ -102,30 +82,6 @@ class Column:
         return categories
 
 
-def columns_of(feature: Feature, facts: TableFacts) -> list[Column]:
-    """Return the inputs that a feature becomes."""
-    if not feature.is_used:
-        return []
-    if isinstance(feature, Number):
-        return list(_of_number(feature, facts))
-    if isinstance(feature, Text):
-        return [_of_text(feature, facts)]
-    if isinstance(feature, Image):
-        return [image_column(feature)]
-    if isinstance(feature, Timestamp):
-        return list(_of_timestamp(feature, facts))
-    assert isinstance(feature, Category | TimePart), feature
-    return [_of_category(feature, facts)]
-
-
-def missing_integer(feature: Feature) -> int:
-    """Return the number that stands for a missing whole number or moment."""
-    if isinstance(feature, Timestamp):
-        return NO_TIME
-    low = getattr(feature, "low", None)
-    return -1 if low is not None and low >= 0 else NO_TIME
-
-
 def compute_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> Any:
     """Return columns side by side, [batch, width of all]; those that are alike as one matrix."""
     alike: dict[Any, list[int]] = defaultdict(list)
@@ -163,164 +119,3 @@ def split_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> dic
             for column, part in zip(chosen, parts, strict=True):
                 separate[column.name] = part if kind == "number" else part[:, 0]
     return {column.name: separate[column.name] for column in columns if column.name in separate}
-
-
-def _of_number(feature: Number, facts: TableFacts) -> Iterator[Column]:
-    name = feature.name
-    if feature.buckets:
-        boundaries = facts.boundaries.get(name, [])
-        yield Column(
-            name=f"{name}_bucket",
-            key=name,
-            kind="category",
-            size=num_categories(len(boundaries) + 1),
-            feature=name,
-            compute=bucketize,
-            vectors={"boundaries": boundaries},
-        )
-    if feature.is_scaled:
-        low, high = -math.inf, math.inf
-        if feature.is_clipped and name in facts.limits:
-            low, high = facts.limits[name]
-        mean, deviation = facts.moments.get(name, (0.0, 1.0))
-        vectors = {"low": low, "high": high, "mean": mean, "deviation": deviation}
-        yield Column(
-            name=name,
-            kind="number",
-            size=feature.length or 1,
-            feature=name,
-            compute=_scale,
-            vectors=vectors,
-            shared={"is_logarithmic": feature.is_logarithmic},
-        )
-    if not (feature.buckets or feature.length or feature.is_required):
-        yield Column(
-            name=f"{name}_is_missing", kind="number", size=1, feature=name, compute=_is_missing
-        )
-
-
-def _scale(
-    values: Any,
-    *,
-    low: Sequence[float],
-    high: Sequence[float],
-    mean: Sequence[float],
-    deviation: Sequence[float],
-    is_logarithmic: bool,
-) -> Any:
-    values = tf.clip_by_value(values, tf.constant(low), tf.constant(high))
-    if is_logarithmic:
-        values = tf.math.log1p(tf.maximum(values, 0.0))
-    scaled = (values - tf.constant(mean)) / tf.constant(deviation)
-    return tf.where(tf.math.is_finite(scaled), scaled, 0.0)
-
-
-def _is_missing(values: Any) -> Any:
-    return tf.cast(~tf.math.is_finite(values), tf.float32)
-
-
-def _of_category(feature: Category | TimePart, facts: TableFacts) -> Column:
-    name = feature.name
-    compute: Compute = number_terms
-    vectors: dict[str, Any] = {}
-    shared: dict[str, Any] = {}
-    if isinstance(feature, TimePart) or feature.is_integer:
-        low, high, compute = feature.low or 0, feature.high or 0, number_integers
-        vectors = {"low": low, "high": high, "missing": missing_integer(feature)}
-        size = high - low + 1
-    elif feature.hashed:
-        size, compute, shared = feature.hashed, number_hashes, {"num_hashes": feature.hashed}
-    else:
-        declared = list(map(plain_text, feature.values))
-        terms = declared or list(facts.vocabularies.get(name, []))
-        size, vectors = len(terms), {"vocabularies": terms}
-    return Column(
-        name=name,
-        key="" if feature.is_list else name,
-        kind="tokens" if feature.is_list else "category",
-        size=num_categories(size),
-        feature=name,
-        compute=compute,
-        vectors=vectors,
-        shared=shared,
-        length=feature.list_length,
-    )
-
-
-def image_column(feature: Image) -> Column:
-    """Return the input of a picture, its pixels as they are stored."""
-    name, size = feature.name, feature.channels
-    return Column(name=name, kind="image", size=size, feature=name, shape=feature.shape)
-
-
-def _of_text(feature: Text, facts: TableFacts) -> Column:
-    name, length = feature.name, feature.max_length
-    terms = facts.vocabularies.get(name, [])
-    return Column(
-        name=name,
-        kind="tokens",
-        size=num_categories(len(terms)),
-        feature=name,
-        compute=_number_tokens,
-        vectors={"vocabularies": terms},
-        shared={"max_length": length},
-        length=length,
-    )
-
-
-def _number_tokens(texts: Any, *, vocabularies: Sequence[Sequence[str]], max_length: int) -> Any:
-    return number_terms(tokenize(texts[:, 0], max_length=max_length), vocabularies=vocabularies)
-
-
-def _of_timestamp(feature: Timestamp, facts: TableFacts) -> Iterator[Column]:
-    name = feature.name
-    cyclic = tuple(part for part in feature.parts if part in PART_LIMITS)
-    for part in cyclic:
-        yield Column(
-            name=f"{name}_{part}",
-            key=f"{name}_{part}",
-            kind="category",
-            size=num_categories(PART_LIMITS[part][1] - PART_LIMITS[part][0] + 1),
-            feature=name,
-            compute=_number_times,
-            shared={"part": part},
-        )
-    if cyclic:
-        yield Column(
-            name=f"{name}_cycles",
-            kind="number",
-            size=2 * len(cyclic),
-            feature=name,
-            compute=_cycles,
-            shared={"parts": cyclic},
-        )
-    if "year" in feature.parts:
-        mean, deviation = facts.moments.get(name, (0.0, 1.0))
-        yield Column(
-            name=f"{name}_year",
-            kind="number",
-            size=1,
-            feature=name,
-            compute=_years,
-            vectors={"mean": mean, "deviation": deviation},
-        )
-
-
-def _number_times(seconds: Any, *, part: str) -> Any:
-    low, high = PART_LIMITS[part]
-    parts = time_part(seconds, part)
-    numbers = number_integers(parts, low=[low], high=[high], missing=[NO_TIME])
-    return tf.where(seconds == NO_TIME, 0, numbers)
-
-
-def _cycles(seconds: Any, *, parts: Sequence[str]) -> Any:
-    cycles = tf.concat([cycle(time_part(seconds, part), part) for part in parts], axis=2)
-    known = tf.where((seconds == NO_TIME)[:, :, tf.newaxis], 0.0, cycles)
-    return tf.reshape(known, [-1, known.shape[1] * known.shape[2]])
-
-
-def _years(seconds: Any, *, mean: Sequence[float], deviation: Sequence[float]) -> Any:
-    """Return the time since the train split's mean, in its standard deviations."""
-    since = tf.cast(seconds, tf.float64) - tf.constant(mean, tf.float64)
-    scaled = tf.cast(since / tf.constant(deviation, tf.float64), tf.float32)
-    return tf.where(seconds == NO_TIME, 0.0, scaled)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.workloads.declarations.decoding import Decoding
+from trainer.workloads.encoding.decoding import Decoding
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _SIGNATURES = {

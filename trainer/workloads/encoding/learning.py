@@ -1,27 +1,14 @@
-"""Facts that a table learns from its train split: from statistics.json, or from the examples."""
+"""Sources of what a table learns from its train split: statistics.json, or the examples."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from trainer import Json
-from trainer.workloads.base import Features
-from trainer.workloads.declarations.features import Category, Feature, Number, Text, Timestamp
-from trainer.workloads.declarations.labels import Classes, Label, Multilabel, Regression
-from trainer.workloads.encoding.columns import TableFacts
-from trainer.workloads.encoding.lookups import (
-    Distribution,
-    decode_text,
-    make_vocabulary,
-    split_tokens,
-)
+from trainer.workloads.encoding.lookups import Distribution, decode_text, split_tokens
 from trainer.workloads.encoding.moments import NO_TIME
-
-_LIMITS = (0.01, 0.99)  # the shares of the values below those to which numbers are clipped
-_NUM_PIECES = 25  # whole percentiles, which statistics.json has
-_FEWEST_VALUES = 500  # with fewer the pieces learn noise
 
 
 class InsufficientError(LookupError):
@@ -67,7 +54,7 @@ class StatisticsSource:
 class ColumnsSource:
     """Raw columns of examples, as `Table.parse` returns them before anything is learnt."""
 
-    def __init__(self, columns: Features):
+    def __init__(self, columns: Mapping[str, np.ndarray]):
         self._columns = columns
 
     def distribution(self, name: str) -> Distribution:
@@ -93,83 +80,3 @@ class ColumnsSource:
         return Counter(
             token for text in texts for token in split_tokens(decode_text(text, feature=name))
         )
-
-
-Source = StatisticsSource | ColumnsSource
-
-
-def learn(
-    features: Sequence[Feature], label: Label, source: Source, *, has_edges: bool = False
-) -> TableFacts:
-    """Return the facts of used features and of the label; InsufficientError if some are missing."""
-    used = [feature for feature in features if feature.is_used]
-    numbers = [feature for feature in used if isinstance(feature, Number)]
-    boundaries = {
-        number.name: source.distribution(number.name).boundaries(number.buckets)
-        for number in numbers
-        if number.buckets
-    }
-    limits = {
-        number.name: source.distribution(number.name).quantiles(_LIMITS) or [0.0, 0.0]
-        for number in numbers
-        if number.is_clipped
-    }
-    moments = {}
-    for number in [number for number in numbers if number.is_scaled]:
-        if number.is_logarithmic or number.is_clipped:
-            clipped = source.distribution(number.name).clipped(limits.get(number.name))
-            moments[number.name] = clipped.moments(is_logarithmic=number.is_logarithmic)
-        else:
-            moments[number.name] = source.moments(number.name)
-    for feature in used:
-        if isinstance(feature, Timestamp) and "year" in feature.parts:
-            moments[feature.name] = source.moments(feature.name)
-    edges = {
-        number.name: _edges(number, source.distribution(number.name), limits, moments)
-        for number in numbers
-        if has_edges and number.is_scaled and not (number.buckets or number.length)
-    }
-    if isinstance(label, Regression):
-        moments[label.column] = source.moments(label.column)
-    vocabularies = {feature.name: _vocabulary(feature, source) for feature in used}
-    must_learn_classes = isinstance(label, Classes | Multilabel) and not label.values
-    return TableFacts(
-        boundaries=boundaries,
-        vocabularies={name: terms for name, terms in vocabularies.items() if terms is not None},
-        moments=moments,
-        limits=limits,
-        edges=edges,
-        classes=tuple(sorted(source.counts(label.column))) if must_learn_classes else (),
-    )
-
-
-def _vocabulary(feature: Feature, source: Source) -> list[str] | None:
-    if isinstance(feature, Text):
-        counts, most = source.tokens(feature.name), feature.max_tokens
-    elif isinstance(feature, Category) and not (
-        feature.values or feature.hashed or feature.is_integer
-    ):
-        counts, most = source.counts(feature.name, feature.max_values), feature.max_values
-    else:
-        return None
-    return make_vocabulary(counts, max_terms=most, min_count=feature.min_count)
-
-
-def _edges(
-    number: Number,
-    found: Distribution,
-    limits: Mapping[str, list[float]],
-    moments: Mapping[str, list[float]],
-) -> list[float]:
-    """Return the ends of pieces with equally many values, scaled as the number; [] without any."""
-    clipped = found.clipped(limits.get(number.name))
-    # Percentiles stand for at least a thousand values.
-    if not clipped.is_percentiles and clipped.counts.sum() < _FEWEST_VALUES:
-        return []
-    inner = clipped.boundaries(_NUM_PIECES)
-    values = np.array([*clipped.values[:1], *inner, *clipped.values[-1:]], np.float64)
-    if number.is_logarithmic:
-        values = np.log1p(np.maximum(values, 0))
-    mean, deviation = moments[number.name]
-    edges = np.unique((values - mean) / deviation)
-    return [float(edge) for edge in edges] if len(edges) > 1 else []

@@ -13,6 +13,7 @@ from components.prepare_examples.tables.table_schema import TableSchema
 from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.storage import INT
 from trainer.workloads.declarations.written import plain_text
 
 TRUE, FALSE = {"true", "t", "1"}, {"false", "f", "0"}
@@ -29,15 +30,17 @@ def parse_label(column: pa.Array, schema: TableSchema, bad: BadRows) -> pa.Array
     label = schema.label
     if spellings := getattr(label, "spellings", None):
         column = _mapped(column, lambda text: spelled(text, spellings), pa.string())
-    if isinstance(label, Multilabel):
-        return _several(column, label, bad)
-    if isinstance(label, Regression):
-        check_limits(column, label.name, label, bad)
-        return column
-    if isinstance(label, Binary):
-        return _binary(column, label, schema.negative, bad)
-    assert isinstance(label, Classes)
-    return _class_values(column, label, bad, is_integer=bool(schema.has_whole_classes))
+    match label:
+        case Multilabel():
+            return _several(column, label, bad)
+        case Regression():
+            check_limits(column, label.name, label, bad)
+            return column
+        case Binary():
+            return _binary(column, label, schema.negative, bad)
+        case Classes():
+            return _class_values(column, label, bad, is_integer=schema.stored_as == INT)
+    raise NotImplementedError(label)
 
 
 def spelled(text: str, spellings: Mapping[str, str]) -> str:

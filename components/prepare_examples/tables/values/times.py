@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
-from trainer.workloads.encoding.moments import seconds_of
 
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
@@ -149,7 +148,7 @@ def _strptime(column: pa.Array, spelling: str) -> pa.Array:
 def _by_python(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return the seconds of texts, each distinct one parsed once by Python; null for others."""
     encoded = column.dictionary_encode()
-    seconds = [seconds_of(text, known) for text in encoded.dictionary.to_pylist()]
+    seconds = [known.seconds_of(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(seconds, pa.int64()).take(encoded.indices)
 
 

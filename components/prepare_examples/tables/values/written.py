@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.features import Category, Number
+from trainer.workloads.declarations.features.number import BRACKETS
+from trainer.workloads.declarations.storage import TEXT
 from trainer.workloads.declarations.written import (
     BELOW_ZERO,
     DIGITS,
@@ -22,7 +24,6 @@ from trainer.workloads.declarations.written import (
     Written,
     plain_text,
 )
-from trainer.workloads.encoding.storage import BRACKETS
 
 # A number as programs write it; \d would match digits of other scripts.
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -124,7 +125,7 @@ def parse_list(column: pa.Array, known: Number | Category, bad: BadRows) -> pa.A
         known: the column in the schema.
         bad: gets the rows with values of another type, outside the limits, or of another number.
     """
-    is_number = isinstance(known, Number) or known.is_integer
+    is_number = known.storage != TEXT
     if not pa.types.is_list(column.type):
         texts = pc.utf8_trim(column, BRACKETS) if is_number else column
         column = pc.split_pattern(texts, pattern=known.separator)

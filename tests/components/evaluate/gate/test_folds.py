@@ -13,7 +13,6 @@ from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.held_out import HeldOut
 from components.model_version.companions import FOLDS_FILE
 from tests.support.data.held_out import held_out
-from trainer.metrics.class_metrics import summarized
 from trainer.workloads import Classes
 
 LABEL = Classes("y", values=("a", "b"))
@@ -66,7 +65,7 @@ def test_a_champion_of_many_classes_is_compared_by_names(tmp_path, is_older):
         numbers = {name: number for number, name in enumerate(names)}
         truth = np.array([numbers[name] for name in labels])
         dense = np.eye(len(names), dtype=np.float32)[[numbers[name] for name in predicted]]
-        choices = dense if is_older else summarized(dense, truth, label)
+        choices = dense if is_older else label.summarized(dense, truth)
         hashed = {"hashes": list("rst"), "num_folds": 5, "rivals": {}}
         return held_out(truth, choices, label=label, names=names, **hashed)
 

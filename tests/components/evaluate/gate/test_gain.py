@@ -13,8 +13,6 @@ from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice, com
 from components.evaluate.gate.gain import Gain, measure_gain, measure_intervals
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from tests.support.data.held_out import held_out
-from trainer.metrics.evaluate import score
-from trainer.metrics.resampling import comparable, statistic
 from trainer.workloads import Binary, Classes, Multilabel, Regression
 
 pytestmark = pytest.mark.fast
@@ -68,17 +66,17 @@ def test_a_metric_of_a_draw_is_that_of_the_drawn_examples(case):
     workload, predictions, labels = CASES[case]
     draw = np.random.default_rng(7).integers(SIZE, size=SIZE)
     counts = np.bincount(draw, minlength=SIZE)
-    expected = score(predictions[draw], labels[draw], workload).metrics
-    names = comparable(workload.label, len(workload.labels))
+    expected = workload.label.score(predictions[draw], labels[draw], workload.labels).metrics
+    names = workload.label.statistics(len(workload.labels))
     assert set(names) <= set(expected)
     for name in names:
-        found = statistic(name, predictions, labels, workload.label)(counts)
+        found = workload.label.statistic(name, predictions, labels)(counts)
         assert found == pytest.approx(expected[name], rel=1e-6), name
 
 
 def test_precision_and_calibration_of_two_classes():
     workload, predictions, labels = CASES["two classes"]
-    metrics = score(predictions, labels, workload).metrics
+    metrics = workload.label.score(predictions, labels, workload.labels).metrics
     scores = predictions[:, 1].astype(float)
     area = before = 0.0
     for limit in sorted(set(scores), reverse=True):
@@ -88,9 +86,11 @@ def test_precision_and_calibration_of_two_classes():
     assert metrics["pr_auc"] == pytest.approx(area)
     assert metrics["brier"] == pytest.approx(((scores - labels) ** 2).mean())
     exact = np.stack([1 - labels, labels], axis=1).astype(np.float32)
-    assert score(exact, labels, workload).metrics["calibration_error"] == 0
+    assert workload.label.score(exact, labels, workload.labels).metrics["calibration_error"] == 0
     always = np.full((SIZE, 2), 0.5, np.float32)
-    found = score(always, np.ones(SIZE, int), workload).metrics["calibration_error"]
+    found = workload.label.score(always, np.ones(SIZE, int), workload.labels).metrics[
+        "calibration_error"
+    ]
     assert found == pytest.approx(0.5)
 
 
@@ -103,7 +103,7 @@ def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time(
     measure_gain("accuracy", counted, counted, num_examples=SIZE, confidence=0.9)
     assert counted.call_count == 2 * (num_draws + 1)
     better, worse = two_classes(0.8), two_classes(1.5, seed=2)
-    models = [statistic("accuracy", one, TRUTH, Binary("y")) for one in (better, worse)]
+    models = [Binary("y").statistic("accuracy", one, TRUTH) for one in (better, worse)]
     found = measure_gain("accuracy", *models, num_examples=SIZE, confidence=0.9)
     again = measure_gain("accuracy", *models, num_examples=SIZE, confidence=0.9)
     assert found == again
@@ -116,7 +116,7 @@ def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time(
 
 def test_the_interval_of_each_metric_of_one_model():
     model = two_classes(1.0)
-    statistics = {name: statistic(name, model, TRUTH, Binary("y")) for name in ("accuracy", "auc")}
+    statistics = {name: Binary("y").statistic(name, model, TRUTH) for name in ("accuracy", "auc")}
     statistics["undefined"] = lambda counts: math.nan
     intervals = measure_intervals(statistics, num_examples=SIZE, confidence=0.9)
     assert intervals == measure_intervals(statistics, num_examples=SIZE, confidence=0.9)

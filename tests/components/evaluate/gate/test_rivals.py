@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from components.evaluate.gate import options
-from components.evaluate.gate.baseline import fit_constant, fit_linear, fit_trees, has_columns
+from components.evaluate.gate.baseline import fit_linear, fit_trees, has_columns
 from components.evaluate.gate.champion import NotComparableError, check_split
 from tests.support.data.encoded_tables import adapted
 from tests.support.data.evaluated_tables import FEATURES, MODEL, Evaluated, rows_of
@@ -300,11 +300,9 @@ def test_trees_without_scikit_learn_say_what_to_install(monkeypatch):
 
 
 def test_the_best_constant_is_the_mean_or_the_shares():
-    features = {"age": np.zeros(2)}
-    mean = fit_constant(np.array([1.0, 3.0]), Regression("y"), 0)
-    assert mean(features).tolist() == [2, 2]
-    shares = fit_constant(np.array([0, 0, 1, 0]), Classes("y"), 3)
-    assert shares(features).tolist() == [[0.75, 0.25, 0]] * 2
-    means = fit_constant(np.array([[1.0, 0], [1, 1]]), Multilabel("y"), 2)
-    assert means(features).tolist() == [[1, 0.5]] * 2
+    assert Regression("y").fit_constant(np.array([1.0, 3.0]), 0) == 2
+    shares = Classes("y").fit_constant(np.array([0, 0, 1, 0]), 3)
+    assert shares.tolist() == [0.75, 0.25, 0]
+    means = Multilabel("y").fit_constant(np.array([[1.0, 0], [1, 1]]), 2)
+    assert means.tolist() == [1, 0.5]
     assert not has_columns(ImageFolder(name="t"))

@@ -23,7 +23,7 @@ from components.prepare_examples.split_rule import SplitRule
 from tests.support.data.files import write_files
 from tests.support.data.prepared import files_of, quarantined
 from trainer.errors import ConfigError
-from trainer.workloads.declarations.decoding import Decoding
+from trainer.workloads.encoding.decoding import Decoding
 from trainer.workloads.encoding.image_files import decode_image
 
 SIZE = (6, 8)

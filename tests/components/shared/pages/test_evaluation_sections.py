@@ -8,7 +8,7 @@ import pytest
 from components.shared.pages.evaluation.errors import MAX_MATRIX
 from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
 from tests.support.data.report_files import counted
-from trainer.metrics.evaluate import MAX_CONFUSION
+from trainer.metrics.class_metrics import MAX_CONFUSION
 
 pytestmark = pytest.mark.fast
 

@@ -11,11 +11,8 @@ from components.evaluate.gate.telling import Floats, words_of
 from components.evaluate.importance import MAX_ROWS, columns_of, read_some
 from components.evaluate.thresholds import Check, format_metric
 from components.shared.text.value_text import first_of
-from trainer.metrics.resampling import comparable
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.features import Image
-from trainer.workloads.declarations.labels import Multilabel, Regression
-from trainer.workloads.encoding.storage import missing_value
 
 PERFECT = 0.99  # from which on a column is looked for, and what it tells alone
 NUM_SHOWN = 3
@@ -27,8 +24,8 @@ def check_leaks(examples_dir: str, workload: Workload, metrics: Mapping[str, flo
     They are judged by rows of the train split, which are more than those of the test split.
     """
     label = workload.label
-    has_classes = not isinstance(label, Regression)
-    metric = comparable(label, len(workload.labels))[0] if has_classes else "r2"
+    has_classes = not label.is_number
+    metric = label.default_metric(len(workload.labels)) if has_classes else "r2"
     is_perfect = metrics.get(metric, 0.0) >= PERFECT  # False of NaN, too
     if not is_perfect:
         return []
@@ -63,10 +60,10 @@ def train_columns(examples_dir: str, workload: Workload) -> tuple[list[TrainColu
     """
     used = getattr(workload, "used", ())
     is_plain = not any(isinstance(feature, Image) for feature in used)
-    if not used or not is_plain or isinstance(workload.label, Multilabel):
+    if not used or not is_plain or workload.label.is_list:
         return [], np.empty(0)
     features, labels = read_some(examples_dir, workload, split="train", num_rows=MAX_ROWS)
-    missing = {feature.name: missing_value(feature) or b"" for feature in used}
+    missing = {feature.name: feature.missing_value for feature in used}
     columns = [
         _train_column(column, values, missing.get(name))
         for column, names in columns_of(workload).items()

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from components.evaluate.gate import leaks
-from components.evaluate.gate.leaks import check_leaks
+from components.evaluate import leaks
+from components.evaluate.leaks import check_leaks
 from trainer.workloads import Binary, Category, Multilabel, Number, Regression, Table, Timestamp
-from trainer.workloads.encoding.storage import missing_value
 
 NUM_ROWS = 900
 DICE = np.random.default_rng(2)
@@ -75,7 +74,7 @@ def test_the_parts_of_a_time_are_its_column(check):
     workload = Table([time, Number("age")], label=BINARY)
     columns = {"age": AGES}
     for part in workload.used[:-1]:
-        columns[part.name] = np.where(LEFT, missing_value(part), AGES % 12 + 1)
+        columns[part.name] = np.where(LEFT, part.missing_value, AGES % 12 + 1)
     [text] = check(workload, columns, LEFT.astype(int), auc=1.0)
     assert text.startswith("auc 1.0000, since closed_on tells left by the rows that miss it;")
 
