@@ -15,7 +15,7 @@ from vertex_local.machine.children import signal_name
 from vertex_local.machine.clock import now
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import last_lines
-from vertex_local.processes import programs, warm
+from vertex_local.processes import forking, warm
 from vertex_local.processes.environments.layer import Layer, is_own
 from vertex_local.processes.forking import ForkSpec, fork
 from vertex_local.processes.programs import Program
@@ -133,7 +133,7 @@ class Replica(ProcessSpec):
         """Return whether this is a fork of a warm process whose modules the program can use."""
         if self.environment and not is_own(Path(self.environment)):
             return False
-        return bool(programs.PRELOADED and programs.PRELOADED.can_run(env, self.cwd))
+        return bool(forking.PRELOADED and forking.PRELOADED.can_run(env, self.cwd))
 
     def _start_contained(self, log: BinaryIO) -> int:
         assert self.container

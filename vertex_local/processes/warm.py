@@ -5,9 +5,12 @@ processes need not wait for those that import for long. Requests go over a pair 
 each. A request is a message with the group's folder and, as file descriptors, the supervisor's
 stdin, its log and a socket for the reply: pid and pidfd, later the exit code. While the process is
 ready, the message READY stays unread at the service's end.
+
+The standard library's forkserver could start the supervisors, but not the replicas, which are their
+supervisor's children. It has no stages, waits for imports, hides their errors, and outlives the
+service while a child lives.
 """
 
-import json
 import logging
 import os
 import select
@@ -111,8 +114,7 @@ class WarmClient:
         try:
             with far_end:
                 fds = [stdin, log, far_end.fileno(), *(self.fds if is_client else [])]
-                request = json.dumps({"folder": str(folder)}).encode()
-                socket.send_fds(ready[-1], [request], fds, socket.MSG_DONTWAIT)
+                socket.send_fds(ready[-1], [os.fsencode(folder)], fds, socket.MSG_DONTWAIT)
             near_end.settimeout(REPLY_TIMEOUT_SECONDS)
             pid, pidfds, _, _ = socket.recv_fds(near_end, 16, 1)
             supervisor = WarmSupervisor(int(pid), pidfds[0], near_end)
@@ -154,7 +156,6 @@ class Warm(WarmClient):
         self._stages = [",".join(modules) for modules in stages]
         self._log_path = log_path
         self._closing = closing or threading.Event()
-        self._is_closed = False
         self._has_failed = False
         self.process: subprocess.Popen[bytes] | None = None
         # A thread that lasts: PR_SET_PDEATHSIG kills the process with the thread that started it.
@@ -174,7 +175,7 @@ class Warm(WarmClient):
 
     def close(self) -> None:
         """End the processes."""
-        self._is_closed = True
+        self._closing.set()
         if self.process:
             self.process.kill()
         if self._thread.is_alive():
@@ -190,10 +191,10 @@ class Warm(WarmClient):
 
     def _keep(self) -> None:
         num_deaths = 0
-        while num_deaths < MAX_DEATHS and not self._is_closed:
+        while num_deaths < MAX_DEATHS and not self._closing.is_set():
             began = time.monotonic()
             code = self._run()
-            if self._is_closed:
+            if self._closing.is_set():
                 return
             if code == EXIT_CANNOT:
                 break
@@ -224,7 +225,7 @@ class Warm(WarmClient):
                 pass_fds=fds,
                 start_new_session=True,
             )
-        if self._is_closed:  # meanwhile, and `close` has not seen this process
+        if self._closing.is_set():  # meanwhile, and `close` has not seen this process
             self.process.kill()
         code = self.process.wait()
         for requests in self._requests:

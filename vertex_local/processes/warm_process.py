@@ -8,21 +8,20 @@ nothing that it has imported, and is killed when the service ends.
 
 import gc
 import importlib
-import json
 import os
 import select
 import socket
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
 from vertex_local.machine import children, linux
 from vertex_local.machine.files import log_line
-from vertex_local.processes import forking, programs, supervisor
-from vertex_local.processes.forking import Baseline, ForkSpec
+from vertex_local.processes import forking, supervisor
+from vertex_local.processes.forking import ForkSpec, Preloaded
 from vertex_local.processes.warm import EXIT_CANNOT, EXIT_STALE, GO, READY, client_environment
 
 MAX_REQUEST_BYTES = 65536
@@ -33,162 +32,130 @@ SAFE_THREADS = {"jemalloc_bg_thd"}
 LATER_NICENESS = 10
 
 
-class ForkServer:
-    """Forks supervisors on request and reports their exit codes."""
+def serve(requests: socket.socket, preloaded: Preloaded, *, next_pid: int) -> NoReturn:
+    """Fork supervisors on request, and report their exit codes, until a module's file has changed.
 
-    def __init__(
-        self, requests: socket.socket, preloaded: programs.Preloaded, *, next_pid: int
-    ) -> None:
-        self._requests = requests
-        self._preloaded = preloaded
-        self._next_pid = next_pid  # of the next stage; 0 if this is the last
-        self._replies: dict[int, socket.socket] = {}
-        self._wake_fd = children.open_wake_fd()
-
-    def serve(self) -> None:
-        """Serve requests until the files of the modules have changed."""
-        self._requests.setblocking(False)
-        self._requests.send(READY)
-        self._report_ends()  # of the next stage, before this process could notice
-        while True:
-            sources = [self._requests.fileno(), self._wake_fd]
-            ready, _, _ = select.select(sources, [], [])
-            if self._wake_fd in ready:
-                os.read(self._wake_fd, 4096)
-                self._report_ends()
-            if self._requests.fileno() in ready:
-                with suppress(BlockingIOError):
-                    request, fds, _, _ = socket.recv_fds(
-                        self._requests, MAX_REQUEST_BYTES, NUM_REQUEST_FDS
-                    )
-                    self._fork(json.loads(request), fds)
-
-    def _fork(self, request: dict[str, str], fds: list[int]) -> None:
-        """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps a client's."""
-        reply_fd = fds[2]
-        if not self._preloaded.is_current:
-            _log("files of imported modules have changed: restarting to import them again")
-            sys.exit(EXIT_STALE)
-        pid = forking.fork(
-            ForkSpec(
-                run=lambda: _supervise(request["folder"], reply_fd, fds[3:]),
-                stdin=fds[0],
-                output=fds[1],
-                kept=tuple(fds[2:]),
-            )
-        )
-        reply = socket.socket(fileno=reply_fd)
-        for fd in (*fds[:2], *fds[3:]):
-            os.close(fd)
-        with suppress(OSError):  # the client has gone; the child finds that out as well
-            pidfd = os.pidfd_open(pid)
-            socket.send_fds(reply, [str(pid).encode()], [pidfd])
-            os.close(pidfd)
-        self._replies[pid] = reply
-
-    def _report_ends(self) -> None:
+    Ends with `next_pid`, the process of the next stage, too; 0 if this is the last.
+    """
+    replies: dict[int, socket.socket] = {}
+    wake_fd = children.open_wake_fd()
+    requests.setblocking(False)
+    requests.send(READY)
+    sources: list[Any] = [requests, wake_fd]
+    while True:
         while pid := linux.next_dead_child():
             code = children.reap(pid)
-            if pid == self._next_pid:
+            if pid == next_pid:
                 sys.exit(code if code > 0 else 1)
-            with suppress(OSError), self._replies.pop(pid) as reply:
+            with suppress(OSError), replies.pop(pid) as reply:
                 reply.send(str(code).encode())
+        ready, _, _ = select.select(sources, [], [])
+        if wake_fd in ready:
+            os.read(wake_fd, 4096)
+        if requests in ready:
+            with suppress(BlockingIOError):
+                folder, fds, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, NUM_REQUEST_FDS)
+                if not preloaded.is_current:
+                    _give_up(EXIT_STALE, "files of imported modules have changed: importing again")
+                pid, reply = _fork(Path(os.fsdecode(folder)), fds)
+                replies[pid] = reply
 
 
-def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
-    """Run a group, once the client has confirmed that it has the pid."""
-    if os.read(reply_fd, len(GO)) != GO:
-        os._exit(0)
-    os.close(reply_fd)
-    os.environ.update(client_environment(client_fds))
-    supervisor.run_group(Path(folder))
-    os._exit(0)  # skips the exit handlers of modules that this process has not used
+def _fork(folder: Path, fds: list[int]) -> tuple[int, socket.socket]:
+    """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps a client's."""
+    stdin, log, reply_fd, *client_fds = fds
+
+    def run() -> None:
+        if os.read(reply_fd, len(GO)) != GO:  # the client does not know this process
+            os._exit(0)
+        os.close(reply_fd)
+        os.environ.update(client_environment(client_fds))
+        supervisor.run_group(folder)
+        os._exit(0)  # skips the exit handlers of modules that this process has not used
+
+    pid = forking.fork(ForkSpec(run=run, stdin=stdin, output=log, kept=(reply_fd, *client_fds)))
+    for fd in (stdin, log, *client_fds):
+        os.close(fd)
+    reply = socket.socket(fileno=reply_fd)
+    with suppress(OSError):  # the client has gone; the child finds that out as well
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(reply, [str(pid).encode()], [pidfd])
+        os.close(pidfd)
+    return pid, reply
 
 
 def _import(modules: list[str], *, niceness: int) -> None:
     if niceness:
         linux.set_session_niceness(niceness)
     for name in modules:
-        try:
-            _import_in_thread(name, niceness=niceness)
-        except Exception as error:
-            _log(f"{name} cannot be imported: {type(error).__name__}: {error}")
-            sys.exit(EXIT_CANNOT)
+        # In a thread of its own: a process could not end its niceness (nice(2)).
+        with ThreadPoolExecutor(1, initializer=os.nice, initargs=(niceness,)) as pool:
+            error = pool.submit(importlib.import_module, name).exception()
+        if error:
+            _give_up(EXIT_CANNOT, f"{name} cannot be imported: {type(error).__name__}: {error}")
         if threads := _threads():
-            _log(f"importing {name} starts threads: {', '.join(sorted(threads))}")
-            sys.exit(EXIT_CANNOT)
+            _give_up(EXIT_CANNOT, f"importing {name} starts threads: {', '.join(sorted(threads))}")
     if niceness:
         linux.set_session_niceness(0)
-
-
-def _import_in_thread(name: str, *, niceness: int) -> None:
-    """Import a module in a thread of its own: a process could not end its niceness (nice(2))."""
-
-    def run() -> Path:
-        os.nice(niceness)
-        importlib.import_module(name)
-        return Path(f"/proc/self/task/{threading.get_native_id()}")
-
-    with ThreadPoolExecutor(1) as pool:
-        thread = pool.submit(run).result()
-    for _ in range(1000):  # for Python it has ended before it does for the kernel
-        if not thread.exists():
-            return
-        time.sleep(0.001)
 
 
 def _threads() -> set[str]:
     """Return the names of other threads, which a fork would not have.
 
     Forks once before it looks: the threads of OpenBLAS end before a fork and start when needed.
+    Those that have ended for Python end for the kernel a little later.
     """
     pid = os.fork()
     if not pid:
         os._exit(0)
-    os.waitpid(pid, 0)
-    paths = [path for path in Path("/proc/self/task").iterdir() if path.name != str(os.getpid())]
-    return {(path / "comm").read_text().strip() for path in paths} - SAFE_THREADS
+    children.reap(pid)
+    names: set[str] = set()
+    for _ in range(1000):
+        names = set()
+        for path in Path("/proc/self/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if path.name != str(os.getpid()):
+                    names.add((path / "comm").read_text().strip())
+        names -= SAFE_THREADS
+        if not names:
+            break
+        time.sleep(0.001)
+    return names
 
 
 def _log(line: str) -> None:
     log_line(f"{time.strftime('%H:%M:%S')} {line}")
 
 
-def _begin(sockets: list[socket.socket], stages: list[list[str]]) -> tuple[socket.socket, int]:
-    """Import the modules of each stage in a process of its own, a fork of the one before.
-
-    Return in each process its socket, and the pid of the next one, 0 in the last.
-    """
-    for number, modules in enumerate(stages):
-        _import(modules, niceness=LATER_NICENESS if number else 0)
-        _log(f"ready: {', '.join(modules)}")
-        here, is_last = os.getpid(), number == len(stages) - 1
-        next_pid = 0 if is_last else os.fork()
-        if is_last or next_pid:
-            for later in sockets[number + 1 :]:
-                later.close()
-            return sockets[number], next_pid
-        linux.die_with(here)
-        sockets[number].close()
-    raise ValueError("there are no modules to import")
+def _give_up(code: int, reason: str) -> NoReturn:
+    _log(reason)
+    sys.exit(code)
 
 
 def main() -> None:
-    """Import the modules, then serve the sockets; both are named on the command line."""
-    gc.disable()  # while modules are imported hardly an object is garbage
+    """Import the modules of each stage in a fork of the stage before, and serve its socket."""
+    gc.disable()  # while modules are imported hardly an object is garbage; forks enable it
     fds, parent, *stages = sys.argv[1:]
     linux.die_with(int(parent))
     children.restore_default_signals()
     if not sys.flags.safe_path:
         del sys.path[0]  # a program's own folder takes this place (`Program.run`)
-    sockets = [socket.socket(fileno=int(fd)) for fd in fds.split(",")]
-    requests, next_pid = _begin(sockets, [modules.split(",") for modules in stages])
-    baseline = Baseline.capture(without={requests.fileno()})
-    programs.PRELOADED = preloaded = programs.Preloaded.capture()
-    gc.freeze()  # a collection in a fork would copy shared pages
-    gc.enable()
-    server = ForkServer(requests, preloaded, next_pid=next_pid)
-    forking.run_to_end(server.serve, baseline)
+    requests, *later = [socket.socket(fileno=int(fd)) for fd in fds.split(",")]
+    next_pid = niceness = 0
+    for modules in stages:
+        _import(modules.split(","), niceness=niceness)
+        _log(f"ready: {modules}")
+        here, niceness = os.getpid(), LATER_NICENESS
+        next_pid = os.fork() if later else 0
+        if next_pid or not later:
+            break
+        linux.die_with(here)
+        requests.close()
+        requests = later.pop(0)
+    for other in later:
+        other.close()
+    forking.PRELOADED = Preloaded.capture(without={requests.fileno()})
+    serve(requests, forking.PRELOADED, next_pid=next_pid)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 import pytest
 
-from vertex_local.processes.programs import KFP_MODULE, Preloaded, Program
+from vertex_local.processes.forking import Preloaded
+from vertex_local.processes.programs import KFP_MODULE, Program
 
 pytestmark = pytest.mark.fast
+
+NOTHING = {"modules": frozenset(), "signatures": {}, "fds": frozenset(), "handlers": {}}
 
 SCRIPT = (
     'program_path=$(mktemp -d)\n\nprintf "%s" "$0" > "$program_path/ephemeral_component.py"\n'
@@ -49,10 +52,10 @@ def test_other_commands_are_not_parsed(command):
     ids=["same", "others-differ", "another-value", "missing", "one-more"],
 )
 def test_variables_read_at_import_must_be_equal(tmp_path, env, can_run):
-    preloaded = Preloaded(env={"LD_PRELOAD": "a.so"}, signatures={}, names=frozenset())
+    preloaded = Preloaded(**NOTHING, env={"LD_PRELOAD": "a.so"})
     assert preloaded.can_run(env, str(tmp_path)) is can_run
 
 
 def test_a_missing_folder_needs_a_new_process(tmp_path):
-    preloaded = Preloaded(env={}, signatures={}, names=frozenset())
+    preloaded = Preloaded(**NOTHING, env={})
     assert not preloaded.can_run({}, str(tmp_path / "nowhere"))

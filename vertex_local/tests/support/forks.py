@@ -25,7 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
+from vertex_local.processes import forking
+from vertex_local.processes.forking import ForkSpec, Preloaded, fork
 from vertex_local.tests.support.signals import WITH_DEFAULT_SIGINT
 from vertex_local.tests.support.spares import PADDING, padded, run_program
 
@@ -317,7 +318,8 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # collecting would copy pages that are shared
-    run_to_end(lambda: serve(search_path), Baseline.capture(without=set()))
+    forking.PRELOADED = Preloaded.capture(without=set())
+    serve(search_path)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vertex_local.processes.forking import Forked, ForkSpec
+from vertex_local.processes.forking import ForkSpec, become
 from vertex_local.processes.programs import Program
 
 PADDING = "PADDING_OF_ENVIRONMENT"
@@ -147,7 +147,7 @@ def _await_request(requests: socket.socket, search_path: list[str]) -> None:
             os.close(errors)
         run_program(words, search_path=search_path)
 
-    raise Forked(
+    become(
         ForkSpec(
             run=run,
             stdin=stdin,
