@@ -24,12 +24,11 @@ import pyarrow as pa
 
 from benchmarks.support.clusters import scratch
 from benchmarks.support.report import report
-from components.batch_predict.part import load_model
-from components.batch_predict.step import predict_files
 from components.evaluate.held_out import read_held_out
 from components.prepare_examples.tfrecords.image_encoder import encode_images
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.table_encoder import encode_rows, frame_records
+from pipelines.predictions.predict import load_model, predict_files
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 NUM_SHARDS = 2

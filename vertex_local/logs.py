@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vertex_local import Json
+from vertex_local.api.pages import page_size
 from vertex_local.api.query import grammar
 from vertex_local.api.query.grammar import Joined, Restriction
-from vertex_local.api.query.pages import page_size
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service

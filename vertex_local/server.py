@@ -17,6 +17,7 @@ from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import DEFAULT_PARALLEL, Service
 from vertex_local.app import Application
+from vertex_local.batch import resource as batch
 from vertex_local.client import TOKEN_VARIABLE
 from vertex_local.console.web import error_page
 from vertex_local.endpoints import forwarding
@@ -54,6 +55,7 @@ MODULES: tuple[ModuleType, ...] = (
     evaluations,
     endpoints,
     jobs,
+    batch,
     tuning,
     training,
     pipelines,

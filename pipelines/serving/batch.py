@@ -72,8 +72,8 @@ def job_request(
     for uri in inputs:
         if not uri.endswith((".jsonl", ".json", ".ndjson")):
             raise ResourceError(
-                f"{uri}: Vertex AI's batch prediction takes JSON lines of instances; the pipeline"
-                " `trainyard compile --pipeline batch-predict` reads the other formats there"
+                f"{uri}: on Vertex AI give JSON lines of instances; `trainyard predict` reads the"
+                " other formats on this machine"
             )
     request = {
         "displayName": name,

@@ -602,7 +602,7 @@ def test_a_teardown_follows_for_the_lost_runs_of_its_schedule(api, lost_run, rec
 
 
 def test_the_teardown_of_a_pipeline_that_makes_nothing_looks_for_nothing(api, requests, record_run):
-    record_run("predict-1", {"batch-predict": {}}, has=("batch-predict", EXIT))
+    record_run("predict-1", {"find-version": {}}, has=("find-version", EXIT))
     requests.clear()
 
     tear_down(RunResources.of_run(api, "predict-1"))

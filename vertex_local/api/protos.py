@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vertex_local import Json
 from vertex_local.api import json_errors, requirements
-from vertex_local.api.query.fields import camel_case, snake_case
+from vertex_local.api.fields import camel_case, snake_case
 from vertex_local.errors import ApiError, found_errors, invalid_argument
 
 if TYPE_CHECKING:

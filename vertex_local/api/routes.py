@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from vertex_local import Json
-from vertex_local.api.query.fields import camel_case
+from vertex_local.api.fields import camel_case
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from vertex_local import Json
 from vertex_local.api import ends, operations
-from vertex_local.api.query.fields import UNFINISHED
-from vertex_local.api.query.pages import list_page
+from vertex_local.api.fields import UNFINISHED
+from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
@@ -212,12 +212,16 @@ class RunKind:
         """Continue the runs of a previous service, whose drivers keep their state in the record."""
         for run in service.store.unfinished(self.collection):
             self.watch(service, run["name"], partial(driver, service, run["name"]))
+        self._clear_strays(service)
 
     def recover(self, service: Service) -> None:
         """Record the end of the unfinished runs of a previous service, and clear stray folders."""
         for run in service.store.unfinished(self.collection):
             state = _state_left_in(self.folder_of(service, run["name"]))
             ends.settle(service, run["name"], partial(self._end, service, run["name"], state))
+        self._clear_strays(service)
+
+    def _clear_strays(self, service: Service) -> None:
         known = {self.folder_of(service, name) for name in service.store.names(self.collection)}
         lost_and_found.clear(service.root, set((service.root / self.folder).glob("*")) - known)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from vertex_local import Json
-from vertex_local.api.query.fields import run_facts
+from vertex_local.api.fields import run_facts
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import runs, training, words

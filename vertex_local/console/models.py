@@ -1,7 +1,7 @@
 """Pages of models: versions with their aliases, evaluations and endpoints."""
 
 from vertex_local import Json
-from vertex_local.api.query.fields import VERSIONS
+from vertex_local.api.fields import VERSIONS
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api.query import fields
+from vertex_local.api import fields
 from vertex_local.api.routes import Call, Message
 from vertex_local.api.service import Service
 from vertex_local.console import dag, lists, words

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import islice
 
 from vertex_local import Json
-from vertex_local.api.query import fields
+from vertex_local.api import fields
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists, words

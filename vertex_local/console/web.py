@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from vertex_local import Json
-from vertex_local.api.query.fields import UNFINISHED, run_facts
+from vertex_local.api.fields import UNFINISHED, run_facts
 from vertex_local.api.routes import Call, Message, RawRoute
 from vertex_local.api.service import Service
 from vertex_local.console import words

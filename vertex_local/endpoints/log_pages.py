@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from vertex_local import Json
-from vertex_local.api.query.pages import page_size
+from vertex_local.api.pages import page_size
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.endpoints.request_log import log_of

@@ -6,7 +6,7 @@ import threading
 from vertex_local import Json
 from vertex_local.api import etags, operations, protos
 from vertex_local.api.etags import with_etag
-from vertex_local.api.query.pages import list_page
+from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service

@@ -2,7 +2,7 @@
 
 from vertex_local import Json
 from vertex_local.api import protos
-from vertex_local.api.query.pages import list_page
+from vertex_local.api.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.machine.clock import now

@@ -7,7 +7,7 @@ import re
 
 from vertex_local import Json
 from vertex_local.api.etags import etag_of
-from vertex_local.api.query.fields import VERSIONS
+from vertex_local.api.fields import VERSIONS
 from vertex_local.errors import failed_precondition, invalid_argument
 
 DEFAULT_ALIAS = "default"

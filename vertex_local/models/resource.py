@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import etags, operations, protos
-from vertex_local.api.query.fields import VERSIONS
-from vertex_local.api.query.pages import list_page
+from vertex_local.api.fields import VERSIONS
+from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service

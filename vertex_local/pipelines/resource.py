@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api import operations, protos
-from vertex_local.api.query.pages import list_page, read_mask
+from vertex_local.api.pages import list_page, read_mask
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by

@@ -5,7 +5,7 @@ from typing import Any
 
 from vertex_local import Json
 from vertex_local.api import operations, protos
-from vertex_local.api.query.pages import list_page
+from vertex_local.api.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument

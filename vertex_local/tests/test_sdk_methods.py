@@ -147,7 +147,7 @@ def test_endpoints(sdk, model):
     sdk.assert_called("Prediction")
 
 
-def test_jobs(sdk):
+def test_jobs(sdk, upload, tmp_path):
     container = {"image_uri": "i", "command": ["python", "-c", "import time; time.sleep(60)"]}
     pool = {
         "replica_count": 1,
@@ -186,6 +186,24 @@ def test_jobs(sdk):
         lambda: sdk.call("Job", f"get_{tuning}", name=name).state == v1.JobState.JOB_STATE_CANCELLED
     )
     sdk.call("Job", f"delete_{tuning}", name=name)
+
+    (tmp_path / "rows.jsonl").write_text("1\n")
+    batch = "batch_prediction_job"
+    source = {"uris": [str(tmp_path / "rows.jsonl")]}
+    target = {"output_uri_prefix": str(tmp_path)}
+    batch_job = v1.BatchPredictionJob(
+        display_name="b",
+        model=upload("unhealthy")["model"],
+        input_config={"instances_format": "jsonl", "gcs_source": source},
+        output_config={"predictions_format": "jsonl", "gcs_destination": target},
+    )
+    name = sdk.call("Job", f"create_{batch}", parent=sdk.parent, **{batch: batch_job}).name
+    assert [one.name for one in sdk.call("Job", f"list_{batch}s", parent=sdk.parent)] == [name]
+    sdk.call("Job", f"cancel_{batch}", name=name)
+    wait_until(
+        lambda: sdk.call("Job", f"get_{batch}", name=name).state == v1.JobState.JOB_STATE_CANCELLED
+    )
+    sdk.call("Job", f"delete_{batch}", name=name)
     sdk.assert_called("Job")
 
 

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from components.batch_predict.options import FORMATS, PredictOptions
 from components.shared.vertex.creations import create_labelled
 from pipelines.command.actions import describe
 from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
+from pipelines.predictions.options import FORMATS, PredictOptions
 from pipelines.serving import batch
 from trainer import paths
 from trainer.config.trust import add_trust_flags, trust_of
@@ -86,7 +86,7 @@ def _predict(arguments: argparse.Namespace) -> int:
             _, uri, trust = batch.find_version(api, arguments.model)
     # A process of its own, which imports TensorFlow and a workload's hooks.
     command = ending_with_parent(
-        "components.batch_predict",
+        "pipelines.predictions",
         f"--model={uri}",
         *(f"--input={pattern}" for pattern in arguments.inputs),
         f"--output={arguments.output}",

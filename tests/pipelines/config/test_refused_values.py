@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from components.batch_predict.options import PredictOptions
 from components.endpoint.watch.options import WatchOptions
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.errors import DataError
@@ -19,6 +18,7 @@ from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import checked, setting_keys, with_settings
+from pipelines.predictions.options import PredictOptions
 from pipelines.projects.runs import try_run_file
 from pipelines.schedules.file import read_schedule
 from trainer.config.settings import MOST, kind_of, limits_of

@@ -1,5 +1,7 @@
 """Packages of the pipelines beside the one that trains."""
 
+import json
+
 import pytest
 import yaml
 from google.protobuf import json_format
@@ -15,11 +17,11 @@ from pipelines.runs.submit import config_of, plan_run
 from trainer.errors import ConfigError
 
 TASKS = {
-    "batch-predict": ["batch-predict", "teardown"],
+    "batch-predict": ["find-version", "model-batch-predict", "teardown"],
     "watch-endpoint": ["watch-endpoint", "teardown"],
 }
 SETTINGS = {
-    "batch-predict": ["model_name=taxi", "inputs=/data/*.csv"],
+    "batch-predict": ["model_name=taxi", 'inputs=["/data/*.jsonl"]', "output_dir=/out"],
     "watch-endpoint": ["endpoint_name=taxi", 'options={"last": 500}'],
 }
 
@@ -65,6 +67,8 @@ def test_a_schedule_can_run_it(name, folder, tmp_path):
     planned = plan_run(package, run="r-1", target=target, config=None, settings=SETTINGS[name])
 
     given = dict(setting.split("=", 1) for setting in SETTINGS[name])
+    if "inputs" in given:
+        given["inputs"] = json.loads(given["inputs"])
     assert planned.request["runtimeConfig"]["parameterValues"] == given
     with pytest.raises(ConfigError, match="has no default"):
         plan_run(package, run="r-1", target=target, config=None, settings=[])

@@ -80,7 +80,7 @@ def test_the_request_is_a_batch_prediction_job_of_vertex_ai():
 
 @pytest.mark.parametrize(
     ("uri", "message"),
-    [("rows.jsonl", "is not in a bucket"), ("gs://b/rows.csv", "takes JSON lines of instances")],
+    [("rows.jsonl", "is not in a bucket"), ("gs://b/rows.csv", "on Vertex AI give JSON lines")],
 )
 def test_what_vertex_ai_cannot_read_is_refused(uri, message):
     given = {"name": "n", "output_uri": "gs://b/out", "machine": "m", "num_replicas": 1}
@@ -119,7 +119,7 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
         started, ("gs://b/model", tmp_path / "model"), ("jsonl", "parquet"), strict=True
     ):
         assert command[1:3] == ["-P", "-m"]
-        assert command[5] == "components.batch_predict"  # run by trainer.runtime.processes
+        assert command[5] == "pipelines.predictions"  # run by trainer.runtime.processes
         assert command[6:] == [
             f"--model={uri}",
             "--input=a/*.csv",

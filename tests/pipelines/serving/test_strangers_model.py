@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from components.batch_predict.__main__ import main as batch_predict
 from components.endpoint.watch.step import read_workload
 from components.errors import StepError
 from components.evaluate.gate.champion import NotComparableError, load_champion
@@ -13,6 +12,7 @@ from components.model_version.champion import Champion
 from components.model_version.recorded import serving_container
 from components.model_version.saved_model import check_saved_model
 from pipelines.cli import main
+from pipelines.predictions.__main__ import main as batch_predict
 from tests.support.data.untrained import export_untrained
 from tests.support.servers.models import versions
 from trainer.config.trust import OWN, Trust

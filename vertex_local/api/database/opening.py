@@ -18,7 +18,7 @@ APPLICATION_ID = 0x76746C63  # "vtlc"
 LEAST_VERSION, VERSION = 4, 5
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
-FOLDERS = ("models", "jobs", "pipelines", "endpoints")
+FOLDERS = ("models", "jobs", "batch", "pipelines", "endpoints")
 RESTORE = "restore a copy of it, or move {root} away (mv {root} {root}.old) to start without it"
 FULL_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)

@@ -8,6 +8,10 @@ Fields = dict[str, type]
 
 FIELDS: dict[str, Fields] = {
     "customJobs": {"state": str, "createTime": str},
+    "batchPredictionJobs": {
+        **{"state": str, "createTime": str, "model": str, "modelVersionId": str},
+        "outputInfo": dict,
+    },
     "hyperparameterTuningJobs": {"state": str, "createTime": str, "trials": list},
     "pipelineJobs": {"state": str, "createTime": str},
     "trainingPipelines": {"state": str, "createTime": str, "trainingTaskMetadata": dict},

@@ -12,8 +12,8 @@ from vertex_local import Json
 from vertex_local.api.database import opening, specs
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.reserve import Reserve
+from vertex_local.api.fields import labels_of, row_of
 from vertex_local.api.query import select
-from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.errors import StartError, already_exists, not_found
 from vertex_local.machine import lost_and_found

@@ -1,1 +1,1 @@
-"""Lists of resources: filters, order and pages, evaluated by SQLite."""
+"""Filters, order and masks of lists; SQLite evaluates the first two."""

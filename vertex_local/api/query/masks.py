@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
+from vertex_local.api.fields import camel_case, snake_case
 from vertex_local.api.protos import field_names
-from vertex_local.api.query.fields import camel_case, snake_case
 from vertex_local.errors import invalid_argument
 
 # Paths of the fields to return, each with all that is below it; everything, if there is none.

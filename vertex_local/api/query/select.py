@@ -7,8 +7,8 @@ import sqlite3
 from dataclasses import dataclass
 
 from vertex_local import Json
-from vertex_local.api.query import fields
-from vertex_local.api.query.fields import COLUMNS, TIMES, UNFINISHED, fields_of, snake_case
+from vertex_local.api import fields
+from vertex_local.api.fields import COLUMNS, TIMES, UNFINISHED, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.errors import ApiError, invalid_argument

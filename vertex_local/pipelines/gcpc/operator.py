@@ -103,6 +103,7 @@ class Operator:
         if job["state"] != "JOB_STATE_SUCCEEDED":
             reason = job.get("error", {}).get("message", "no message")
             raise GcpcError(f"{name} ended as {job['state']}: {reason}")
+        self._write_artifact(launch, job)
 
     def _run_operation(self, launch: LauncherCall, request: GcpcRequest) -> Json:
         is_ours = partial(_is_operation_of, launch, request)
@@ -164,9 +165,9 @@ class Operator:
         path.write_text(json.dumps({"resources": [{"resourceType": kind, "resourceUri": uri}]}))
 
     def _write_artifact(self, launch: LauncherCall, response: Json) -> None:
-        """Write the VertexModel or VertexEndpoint that is the output of an operation, if any.
+        """Write the artifacts that are the output of an operation or a job, if any.
 
-        `response` is an operation's, or the model of ModelGetOp.
+        `response` is an operation's, a job, or the model of ModelGetOp.
         """
         if launch.type == "UploadModel":
             version = response.get("modelVersionId")
@@ -175,13 +176,21 @@ class Operator:
             output, name = "model", f"{response['name'].partition('@')[0]}@{response['versionId']}"
         elif launch.type == "CreateEndpoint":
             output, name = "endpoint", response["name"]
+        elif launch.type == "BatchPredictionJob":
+            output, name = "batchpredictionjob", response["name"]
         else:
             return
+        metadata = {"resourceName": name}
+        fields = {output: {"uri": f"{self.url}/v1/{name}", "metadata": metadata}}
+        if info := response.get("outputInfo"):
+            metadata |= info
+            fields["gcs_output_directory"] = {"uri": info["gcsOutputDirectory"]}
         outputs = json.loads(launch.executor_input)["outputs"]
-        artifacts = {}
-        if slot := outputs.get("artifacts", {}).get(output):
-            fields = {"uri": f"{self.url}/v1/{name}", "metadata": {"resourceName": name}}
-            artifacts[output] = {"artifacts": [{**slot["artifacts"][0], **fields}]}
+        artifacts = {
+            output: {"artifacts": [{**slot["artifacts"][0], **fields[output]}]}
+            for output, slot in outputs.get("artifacts", {}).items()
+            if output in fields
+        }
         path = Path(outputs["outputFile"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"artifacts": artifacts}))

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from vertex_local import Json
-from vertex_local.api.query.fields import snake_case
+from vertex_local.api.fields import snake_case
 
 RUN_LABELS_VARIABLE = "VERTEX_AI_PIPELINES_RUN_LABELS"
 # Collections of the jobs that an operation creates and awaits, by its type.
-JOBS = {"CustomJob": "customJobs", "HyperparameterTuningJob": "hyperparameterTuningJobs"}
+JOBS = {
+    "CustomJob": "customJobs",
+    "HyperparameterTuningJob": "hyperparameterTuningJobs",
+    "BatchPredictionJob": "batchPredictionJobs",
+}
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
 # Ends of modules: the first has no --type, and the second does nothing: Vertex AI sends the mail.
 GET_MODEL, NOTIFICATION = "get_model.launcher", "vertex_notification_email.executor"
@@ -111,11 +115,11 @@ def parse_launch(command: list[str]) -> LauncherCall:
 
 
 def create_job(launch: LauncherCall) -> GcpcRequest:
-    """Return the request of CustomTrainingJobOp or HyperparameterTuningJobRunOp."""
+    """Return the request of CustomTrainingJobOp and its like, or of ModelBatchPredictOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
     spec = _without_empty(spec)
-    _refuse_camel_case(spec)
+    _refuse_camel_case({key: spec[key] for key in spec if key != "model_parameters"})
     scheduling = spec.get("job_spec", {}).get("scheduling", {})
     # max_wait_duration is accepted with FLEX_START only.
     if scheduling.get("strategy", "FLEX_START") != "FLEX_START":

@@ -14,7 +14,7 @@ import pytest
 from vertex_local.api.database.opening import LEAST_VERSION, VERSION
 from vertex_local.api.database.records import problem_of
 from vertex_local.api.database.store import Store
-from vertex_local.api.query.fields import COLUMNS
+from vertex_local.api.fields import COLUMNS
 from vertex_local.errors import StartError
 from vertex_local.machine import lost_and_found
 from vertex_local.tests.support.strangers import as_stranger, needs_root

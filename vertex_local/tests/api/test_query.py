@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from vertex_local.api.pages import Page
 from vertex_local.api.query import select
-from vertex_local.api.query.pages import Page
 from vertex_local.api.routes import Call
 from vertex_local.errors import ApiError
 

@@ -12,8 +12,8 @@ from vertex_local.tests.support.service import CREDENTIALS
 PARENT = "projects/sdk/locations/us-central1"
 WHERE = {"project": "sdk", "location": "us-central1", "api_transport": "rest"}
 KINDS = (
-    "customJobs, endpoints, hyperparameterTuningJobs, models, operations, pipelineJobs, schedules, "
-    "trainingPipelines"
+    "batchPredictionJobs, customJobs, endpoints, hyperparameterTuningJobs, models, operations, "
+    "pipelineJobs, schedules, trainingPipelines"
 )
 
 
@@ -38,17 +38,12 @@ class Sdk:
         return kind(transport="rest", credentials=self.where["credentials"], client_options=options)
 
 
-GCS = {"gcs_source": "gs://b/x", "gcs_destination_prefix": "gs://b/y"}
 # Each with the kind of resource that the service lacks.
 KIND_CALLS = {
     "create": (lambda sdk: aiplatform.Tensorboard.create(display_name="x"), "tensorboards"),
     "list": (lambda sdk: aiplatform.ImageDataset.list(), "datasets"),
     "get": (lambda sdk: aiplatform.Tensorboard("5"), "tensorboards"),
     "get before create": (lambda sdk: aiplatform.Featurestore.create("fs"), "featurestores"),
-    "batch_predict": (
-        lambda sdk: sdk.model.batch_predict(job_display_name="x", **GCS),
-        "batchPredictionJobs",
-    ),
     "init(experiment=)": (
         lambda sdk: aiplatform.init(experiment="x", **sdk.where),
         "metadataStores",

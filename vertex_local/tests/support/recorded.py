@@ -6,6 +6,8 @@ RECORDED = {
         "MutateDeployedModel UndeployModel UpdateEndpoint"
     ),
     "JobService": (
+        "CancelBatchPredictionJob CreateBatchPredictionJob DeleteBatchPredictionJob "
+        "GetBatchPredictionJob ListBatchPredictionJobs "
         "CancelCustomJob CreateCustomJob DeleteCustomJob GetCustomJob ListCustomJobs "
         "CancelHyperparameterTuningJob CreateHyperparameterTuningJob "
         "DeleteHyperparameterTuningJob GetHyperparameterTuningJob ListHyperparameterTuningJobs"

@@ -12,6 +12,7 @@ from google_cloud_pipeline_components.types.artifact_types import (
     VertexEndpoint,
     VertexModel,
 )
+from google_cloud_pipeline_components.v1.batch_predict_job import ModelBatchPredictOp
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.endpoint import (
     EndpointCreateOp,
@@ -246,6 +247,35 @@ def test_custom_jobs_are_created_like_googles(both, service):
         assert job["labels"] == {**LABELS, "own": "yes"}
         jobs.append({key: job[key] for key in job if key != "name" and not key.endswith("Time")})
     assert jobs[0] == jobs[1]
+
+
+def test_batch_predictions_are_created_like_googles(both, upload, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("3\n")
+    arguments = {
+        "job_display_name": "b",
+        "model": VertexModel.create("model", "", upload()["model"]),
+        "gcs_source_uris": [str(tmp_path / "rows.jsonl")],
+        "gcs_destination_output_uri_prefix": str(tmp_path / "out"),
+        "machine_type": "n1-standard-2",
+        "starting_replica_count": 1,
+        "max_replica_count": 1,
+        "model_parameters": {"topK": "3"},
+        **PROJECT_AND_LOCATION,
+    }
+    outputs = []
+    for files in both.same(ModelBatchPredictOp, **arguments):
+        artifacts = files["executor_output.json"]["artifacts"]
+        [job] = artifacts["batchpredictionjob"]["artifacts"]
+        [folder] = artifacts["gcs_output_directory"]["artifacts"]
+        assert job["metadata"]["gcsOutputDirectory"] == folder["uri"]
+        assert (
+            json.loads((Path(folder["uri"]) / "prediction.results-00000-of-00001").read_text())[
+                "prediction"
+            ]["double"]
+            == 6
+        )
+        outputs.append((sorted(artifacts), job["uri"].rpartition("/")[0], job["type"]))
+    assert outputs[0] == outputs[1]
 
 
 def test_a_failed_job_fails_the_task_with_the_jobs_message(both):

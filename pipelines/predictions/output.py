@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 from pyarrow import parquet
 
-from components.batch_predict.inputs.batch import Batch
 from components.prepare_examples.errors import DataError
+from pipelines.predictions.inputs.batch import Batch
 from trainer import Json
 from trainer.errors import first_line
 

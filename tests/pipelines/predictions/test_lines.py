@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from components.batch_predict.inputs.lines import cut_lines, read_lines
-from components.batch_predict.step import check_errors
 from components.prepare_examples.errors import DataError
+from pipelines.predictions.inputs.lines import cut_lines, read_lines
+from pipelines.predictions.predict import check_errors
 from trainer.errors import InstanceError
 
 pytestmark = pytest.mark.fast

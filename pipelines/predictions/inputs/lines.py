@@ -12,7 +12,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
 from components.prepare_examples.tables.reading.kinds import (
     damaged,
@@ -22,6 +21,7 @@ from components.prepare_examples.tables.reading.kinds import (
     open_text,
     read_head,
 )
+from pipelines.predictions.inputs.batch import BATCH_ROWS, Batch
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 

@@ -6,23 +6,19 @@ import gzip
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from components.batch_predict.__main__ import main
-from components.batch_predict.component import batch_predict
-from components.batch_predict.inputs import records
-from components.batch_predict.inputs.batch import Batch
-from components.batch_predict.options import PredictOptions
-from components.batch_predict.output import PredictionFiles
-from components.batch_predict.part import load_model
-from components.batch_predict.step import predict_files
-from components.model_version.champion import Champion
 from components.prepare_examples.errors import DataError
+from pipelines.predictions.__main__ import main
+from pipelines.predictions.inputs import records
+from pipelines.predictions.inputs.batch import Batch
+from pipelines.predictions.options import PredictOptions
+from pipelines.predictions.output import PredictionFiles
+from pipelines.predictions.predict import load_model, predict_files
 from tests.support.data.encoded_tables import adapted, make_example
 from tests.support.data.picture_tables import write_pictures, write_rows
 from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -348,9 +344,8 @@ def test_many_files_become_shards_of_parquet(predict, expected, tmp_path, out):
         rows = [csv_row(number) for number in range(20 * at, 20 * at + 20)]
         write_csv(tmp_path / f"part-{at}.csv", rows)
     lines = zipped(write_lines(tmp_path / "zipped.jsonl.gz", [instance(1)]))
-    options = {"format": "parquet", "beam_options": ("--direct_num_workers=2",)}
 
-    summary, *_ = predict(tmp_path / "part-*.csv", lines, **options)
+    summary, *_ = predict(tmp_path / "part-*.csv", lines, format="parquet")
 
     assert [shard["file"] for shard in summary["shards"]] == [
         "predictions-00000-of-00002.parquet",
@@ -448,29 +443,6 @@ def test_a_damaged_file_is_named_with_the_last_record_that_was_read(model, tmp_p
 
     with pytest.raises(DataError, match="is damaged after record 4 "):
         list(records.read_records({"path": str(file)}, load_model(model)))
-
-
-def test_the_step_describes_its_predictions(model, tmp_path, monkeypatch):
-    file = write_lines(tmp_path / "rows.jsonl", [instance(1), instance(2)])
-    artifact = SimpleNamespace(uri="", path=str(tmp_path / "unused"), metadata={})
-    monkeypatch.setenv("VERTEX_EMULATOR_HOST", "127.0.0.1:1")  # not asked
-    champions = {"churn": Champion(version="m@1", model_uri=model)}
-    monkeypatch.setattr(
-        "components.model_version.champion.find_champion",
-        lambda _api, name: champions.get(name, Champion()),
-    )
-    given = {"project": "p", "location": "us-central1", "model_name": "churn"}
-    given |= {"inputs": str(file), "predictions": artifact}
-
-    out = str(tmp_path / "out")
-    assert batch_predict.python_func(**given, output_dir=out) == (2, 0)
-
-    assert (artifact.uri, artifact.metadata["predictions"]) == (out, 2)
-    wrong = {"model_name": "none", "inputs": "rows.jsonl", "options": '{"formats": "jsonl"}'}
-    messages = ("no promoted version", "'rows.jsonl', a relative path", "did you mean 'format'")
-    for (name, value), message in zip(wrong.items(), messages, strict=True):
-        with pytest.raises(SystemExit, match=message):
-            batch_predict.python_func(**{**given, name: value})
 
 
 def test_a_prediction_that_is_not_finite_is_an_error_of_its_row(predict, tmp_path):

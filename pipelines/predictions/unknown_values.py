@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from components.batch_predict.inputs.batch import Batch
+from pipelines.predictions.inputs.batch import Batch
 from trainer import Json
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.table import Table

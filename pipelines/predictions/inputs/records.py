@@ -4,10 +4,10 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import SEQUENCE, is_sequence
 from components.prepare_examples.tables.reading.kinds import is_gzip
+from pipelines.predictions.inputs.batch import BATCH_ROWS, Batch
 from trainer import Json
 from trainer.errors import first_line
 

@@ -5,13 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.batch_predict.inputs.lines import cut_lines
-from components.batch_predict.inputs.tables import (
-    missing_columns,
-    plan_tables,
-    schema_for_predictions,
-)
-from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_files
@@ -19,6 +12,13 @@ from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
 from components.prepare_examples.tables.reading.typed import json_rows
+from pipelines.predictions.inputs.lines import cut_lines
+from pipelines.predictions.inputs.tables import (
+    missing_columns,
+    plan_tables,
+    schema_for_predictions,
+)
+from pipelines.predictions.options import PredictOptions
 from trainer import Json
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.table import Table

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from components.batch_predict.inputs.tables import plan_tables, schema_for_predictions
+from pipelines.predictions.inputs.tables import plan_tables, schema_for_predictions
 from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.fast

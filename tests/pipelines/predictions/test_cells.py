@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from components.batch_predict.inputs.lines import read_lines
-from components.batch_predict.inputs.plan import LINES, plan_parts
-from components.batch_predict.inputs.tables import read_table
-from components.batch_predict.options import PredictOptions
+from pipelines.predictions.inputs.lines import read_lines
+from pipelines.predictions.inputs.plan import LINES, plan_parts
+from pipelines.predictions.inputs.tables import read_table
+from pipelines.predictions.options import PredictOptions
 from trainer.workloads import Binary, Category, Number, Table, Text, TimePart, Timestamp
 
 CELLS = {

@@ -16,6 +16,7 @@ RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
 # google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. In addition, each kind has labels.
 FIELDS = {
     "customJobs": ("display_name", "state", *RUN_TIMES),
+    "batchPredictionJobs": ("display_name", "state", *RUN_TIMES),
     "hyperparameterTuningJobs": ("display_name", "state", *RUN_TIMES),
     "trainingPipelines": ("display_name", "state", "training_task_definition", *RUN_TIMES),
     "pipelineJobs": (

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vertex_local import Json
+from vertex_local.api.fields import snake_case
 from vertex_local.api.query import masks, select
-from vertex_local.api.query.fields import snake_case
 from vertex_local.api.query.masks import Mask
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call

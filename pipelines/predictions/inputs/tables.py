@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.pictures import find_table_files
@@ -16,6 +15,7 @@ from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.segments import blocks
 from components.prepare_examples.tables.table_schema import TableSchema, schema_of
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
+from pipelines.predictions.inputs.batch import BATCH_ROWS, Batch
 from trainer import Json
 from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary

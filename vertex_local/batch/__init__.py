@@ -1,0 +1,1 @@
+"""batchPredictionJobs: the predictions of a model for the instances of files."""

@@ -1,0 +1,243 @@
+"""Batch predictions: Google's classes, own requests, errors, cancels and kills."""
+
+import gzip
+import json
+import struct
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from vertex_local.batch.instances import read_rows
+from vertex_local.tests.support.service import running_service
+from vertex_local.tests.support.waiting import wait_until
+
+FINAL_STATES = {f"JOB_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")}
+MACHINE = {"machineSpec": {"machineType": "n1-standard-2"}}
+
+
+def request(model: str, source: Path | str, target: Path, kind: str = "jsonl", **fields):
+    return {
+        "displayName": "b",
+        "model": model,
+        "inputConfig": {"instancesFormat": kind, "gcsSource": {"uris": [str(source)]}},
+        "outputConfig": {
+            "predictionsFormat": "jsonl",
+            "gcsDestination": {"outputUriPrefix": str(target)},
+        },
+        "dedicatedResources": MACHINE,
+        **fields,
+    }
+
+
+def ended(service, created):
+    def end():
+        job = service.do("GET", f"/v1/{created['name']}")
+        return job if job["state"] in FINAL_STATES else None
+
+    return wait_until(end, f"the end of {created['name']}")
+
+
+def written(job, name: str) -> list[str]:
+    folder = Path(job["outputInfo"]["gcsOutputDirectory"])
+    return [line for file in sorted(folder.glob(name)) for line in file.read_text().splitlines()]
+
+
+def results(job) -> list[dict]:
+    return [json.loads(line) for line in written(job, "prediction.results-*")]
+
+
+def test_googles_classes_predict_files(service, upload, aiplatform, tmp_path):
+    (tmp_path / "1.jsonl").write_text("1\n2\n\n")
+    (tmp_path / "2.jsonl").write_text("3\n" * 200)
+    model = aiplatform.Model(upload()["model"])
+    job = model.batch_predict(
+        job_display_name="doubles",
+        gcs_source=[f"gs:///{tmp_path}/[12].jsonl"],
+        gcs_destination_prefix=f"gs:///{tmp_path}/out",
+        machine_type="n1-standard-2",
+        batch_size=32,
+    )
+    assert job.state.name == "JOB_STATE_SUCCEEDED"
+    assert (job.completion_stats.successful_count, job.completion_stats.failed_count) == (202, 0)
+    found = service.do("GET", f"/v1/{job.resource_name}")
+    assert found["modelVersionId"] == "1"
+    [folder] = (tmp_path / "out").iterdir()
+    assert found["outputInfo"]["gcsOutputDirectory"] == f"gs:///{folder}"
+    assert folder.name.startswith("prediction-tiny-2")
+    names = ["prediction.errors_stats-00000-of-00001"]
+    names += [f"prediction.results-0000{number}-of-00002" for number in range(2)]
+    assert sorted(file.name for file in folder.iterdir()) == names
+    lines = [json.loads(line) for line in (folder / names[2]).read_text().splitlines()]
+    assert [(line["instance"], line["prediction"]["double"]) for line in lines] == [(3, 6)] * 200
+    job.delete()
+    assert folder.exists()
+    assert service.call("GET", f"/v1/{job.resource_name}").status_code == 404
+
+
+def test_bad_rows_are_counted_with_their_errors(service, upload, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('1\n"no number"\n{"a"\n4\n')
+    body = request(upload()["model"], tmp_path / "rows.jsonl", tmp_path / "out")
+    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert job["completionStats"] == {"successfulCount": "2", "failedCount": "2"}
+    assert [line["prediction"]["double"] for line in results(job)] == [2, 8]
+    bad, refused = sorted(written(job, "prediction.errors_stats-*"))
+    assert bad.startswith("('Bad instance: it is not JSON")
+    assert "Non-OK result 400" in refused
+    assert "not a number" in refused
+    assert refused.endswith(", 1)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "source", "reason"),
+    [
+        (["failing"], "1\n", "Non-OK result 500"),
+        ([], "", "No row was predicted."),
+    ],
+)
+def test_a_job_without_predictions_fails(service, upload, tmp_path, *, arguments, source, reason):
+    (tmp_path / "rows.jsonl").write_text(source)
+    model = upload(*arguments)["model"]
+    body = request(model, tmp_path / "rows.jsonl", tmp_path / "out")
+    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert reason in job["error"]["message"]
+
+
+def test_a_file_that_cannot_be_read_is_a_partial_failure(service, upload, tmp_path):
+    (tmp_path / "1.jsonl.gz").write_bytes(gzip.compress(b"1\n" * 9)[:-9])
+    (tmp_path / "2.jsonl").write_text("2\n")
+    body = request(upload()["model"], tmp_path / "*.jsonl*", tmp_path / "out")
+    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    [failure] = job["partialFailures"]
+    assert "1.jsonl.gz cannot be read" in failure["message"]
+    assert [line["instance"] for line in results(job)][-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        ({"model": "projects/p/locations/l/models/9"}, 404, "models/9 is not found"),
+        ({"inputConfig": {"instancesFormat": "bigquery"}}, 501, 'instancesFormat "bigquery"'),
+        ({"inputConfig": {"instancesFormat": "jsonl"}}, 400, "gcsSource.uris is required"),
+        (
+            {"inputConfig": {"instancesFormat": "csv", "gcsSource": {"uris": ["/no/*.csv"]}}},
+            400,
+            '"/no/*.csv" matches no file',
+        ),
+        ({"outputConfig": {"predictionsFormat": "csv"}}, 501, 'predictionsFormat "csv"'),
+        ({"outputConfig": {"predictionsFormat": "jsonl"}}, 400, 'outputUriPrefix "" is not on'),
+        ({"generateExplanation": True}, 501, "generateExplanation is not supported"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(service, upload, tmp_path, *, change, code, reason):
+    (tmp_path / "rows.jsonl").write_text("1\n")
+    body = request(upload()["model"], tmp_path / "rows.jsonl", tmp_path / "out")
+    response = service.call("POST", "batchPredictionJobs", {**body, **change})
+    assert response.status_code == code
+    assert reason in response.json()["error"]["message"]
+    assert service.do("GET", "batchPredictionJobs") == {"batchPredictionJobs": []}
+
+
+def waiting(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('"wait"\n300\n')
+    return path
+
+
+def test_a_cancelled_job_ends_at_once_with_its_server(service, upload, tmp_path):
+    body = request(upload()["model"], waiting(tmp_path), tmp_path / "out")
+    created = service.do("POST", "batchPredictionJobs", body)
+    wait_until(lambda: list(tmp_path.glob("out/*/*")), "the first file")
+    service.do("POST", f"/v1/{created['name']}:cancel", {})
+    job = ended(service, created)
+    assert (job["state"], job["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_next_service_begins_a_job_anew(own_service, upload, tmp_path, is_killed):
+    hold = tmp_path / "hold"
+    hold.touch()
+    model = upload(f"hold={hold}")["model"]
+    (tmp_path / "rows.jsonl").write_text("1\n2\n")
+    body = request(model, tmp_path / "rows.jsonl", tmp_path / "out")
+    created = own_service.do("POST", "batchPredictionJobs", body)
+    if is_killed:
+        own_service.kill()
+    else:
+        own_service.stop()
+    hold.unlink()
+    with running_service(own_service.root) as after:
+        job = ended(after, created)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert [line["instance"] for line in results(job)] == [1, 2]
+
+
+def record(data: bytes) -> bytes:
+    return struct.pack("<QI", len(data), 0) + data + bytes(4)
+
+
+CSV = b'"city","size"\n"Bonn",3\nKiel,4\n"Ulm"\n'
+OBJECT = b'{"id": 7, "city": "Bonn", "size": 3}\n'
+ARRAY = {"instanceType": "array", "includedFields": ["size", "city"]}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("kind", "content", "config", "expected"),
+    [
+        ("jsonl", OBJECT, {"keyField": "id"}, [({"city": "Bonn", "size": 3}, {"key": 7})]),
+        ("jsonl", OBJECT, {"keyField": "no"}, ['it has no field "no"']),
+        ("jsonl", OBJECT, ARRAY, [([3, "Bonn"], {"instance": [3, "Bonn"]})]),
+        (
+            "jsonl",
+            OBJECT,
+            {"excludedFields": ["id", "city"]},
+            [({"size": 3}, {"instance": {"size": 3}, "id": 7, "city": "Bonn"})],
+        ),
+        ("jsonl", b"[1, 2]", {}, [([1, 2], {"instance": [1, 2]})]),
+        ("jsonl", b"5", ARRAY, ["it is not an object"]),
+        (
+            "csv",
+            CSV,
+            {},
+            [
+                (["Bonn", 3.0], {"instance": ["Bonn", 3.0]}),
+                "a text must be in double quotes",
+                "it has 1 values, and the header 2",
+            ],
+        ),
+        ("csv", CSV[:23], {"keyField": "city"}, [([3.0], {"key": "Bonn"})]),
+        ("tf-record", record(b"a") + record(b""), {}, [b"a", b""]),
+        ("tf-record-gzip", gzip.compress(record(b"ab"), mtime=0), {}, [b"ab"]),
+        ("file-list", b"/nowhere\n", {}, ["/nowhere cannot be read"]),
+    ],
+)
+def test_rows_become_instances_as_on_vertex_ai(tmp_path, kind, content, config, expected):
+    path = tmp_path / "rows"
+    path.write_bytes(content)
+    rows = list(read_rows(path, kind, config))
+    for row, wanted in zip(rows, expected, strict=True):
+        if isinstance(wanted, str):
+            assert str(row).startswith(wanted)
+        elif isinstance(wanted, bytes):
+            assert row.instance == row.shown["instance"] == {"b64": b64encode(wanted).decode()}
+        else:
+            assert (row.instance, row.shown) == wanted
+
+
+@pytest.mark.fast
+def test_a_record_that_is_cut_off_is_an_error(tmp_path):
+    (tmp_path / "rows").write_bytes(record(b"abc")[:-2])
+    with pytest.raises(EOFError, match="ends within a record"):
+        list(read_rows(tmp_path / "rows", "tf-record", {}))
+
+
+@pytest.mark.fast
+def test_listed_files_are_sent_whole(tmp_path):
+    (tmp_path / "picture").write_bytes(b"\xff")
+    (tmp_path / "list").write_text(f"{tmp_path / 'picture'}\n")
+    [row] = read_rows(tmp_path / "list", "file-list", {})
+    assert row.instance == {"b64": "/w=="}
