@@ -8,15 +8,13 @@ import os
 import platform
 import signal
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from vertex_local import __version__, redirect
-from vertex_local.client import TOKEN_VARIABLE, announced, service_pid, token_of
+from vertex_local.client import TOKEN_VARIABLE, announced, service_pid, stop_service, token_of
 
 EXAMPLE = """\
 example:
@@ -55,21 +53,12 @@ def main(argv: list[str] | None = None) -> int:
     return _serve(arguments)
 
 
-class _ShowVersion(argparse.Action):
-    """Option `--version`, which reads versions from package metadata, without imports."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        """Print the versions of the service, Python and KFP; exit."""
-        print(f"{parser.prog} {__version__}\n  Python {platform.python_version()}")
-        print(f"  kfp {_version('kfp')}")
-        parser.exit()
-
-
-def _version(package: str) -> str:
+def _versions() -> str:
     try:
-        return metadata.version(package)
+        kfp = metadata.version("kfp")
     except metadata.PackageNotFoundError:
-        return "not installed"
+        kfp = "not installed"
+    return f"vertex-local {__version__}\n  Python {platform.python_version()}\n  kfp {kfp}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     text = "print the versions of the service, Python and KFP"
-    parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
+    parser.add_argument("--version", action="version", version=_versions(), help=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | exec | stop")
     text = "run the service until Ctrl-C or `vertex-local stop`"
     serve = commands.add_parser(
@@ -262,12 +251,8 @@ def _stop(root: Path, *, timeout_seconds: float) -> int:
     if not pid:
         print(f"No service runs on {root}.")
         return 0
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + timeout_seconds
-    while service_pid(root) == pid:
-        if time.monotonic() > deadline:
-            return _fail(f"The service (pid {pid}) is still running after {timeout_seconds:.0f} s.")
-        time.sleep(0.05)
+    if not stop_service(root, timeout_seconds=timeout_seconds, signals=[signal.SIGTERM]):
+        return _fail(f"The service (pid {pid}) is still running after {timeout_seconds:.0f} s.")
     print(f"The service on {root} has stopped.")
     return 0
 

@@ -253,18 +253,27 @@ def service_pid(root: Path) -> int | None:
     return None
 
 
-def stop_service(root: Path) -> None:
-    """Stop the service on `root` and wait until its process has ended."""
+def stop_service(
+    root: Path,
+    *,
+    timeout_seconds: float = STOP_TIMEOUT_SECONDS,
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGKILL),
+) -> bool:
+    """Stop the service on `root` by signals, each with a timeout; return whether it has ended.
+
+    Its children end with it.
+    """
     pid = service_pid(root)
     if not pid:
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):  # its children end with it
-        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        return True
+    for number in signals:
+        deadline = time.monotonic() + timeout_seconds
         if service_pid(root) == pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         while service_pid(root) == pid and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+    return service_pid(root) != pid
 
 
 def _is_responding(url: str, token: str) -> bool:

@@ -27,7 +27,7 @@ def batch_predict_files(  # noqa: PLR0917  KFP passes them by position
         inputs: Addresses of the files, which may have wildcards.
         output_dir: Folder in which a folder with the predictions is made.
         instances_format: jsonl, or another one that the model's server can read: csv, tf-record,
-            tf-record-gzip, file-list.
+            tf-record-gzip.
         machine: Type of the machines.
         replicas: Number of the machines.
         on_failure_url: Web address that receives the summary of a run that did not succeed.

@@ -1,6 +1,9 @@
-"""Prediction of files in a process of its own, which `trainyard predict` starts."""
+"""Prediction of files in a process of its own, which `trainyard predict` starts.
 
-import argparse
+It imports TensorFlow and a workload's hooks. Its argument is a JSON object, `_predict`'s arguments.
+"""
+
+import json
 import logging
 import os
 import sys
@@ -10,36 +13,27 @@ from components.errors import exit_code_of
 from pipelines.predictions.options import PredictOptions
 from pipelines.predictions.predict import describe, predict_files
 from pipelines.predictions.unknown_values import unknown_text
-from trainer.config.flags import add_flags
-from trainer.config.trust import add_trust_flags, trust_of
+from trainer import Json
+from trainer.config.trust import Trust
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(request: str) -> int:
     """Predict files; return the exit code: 0 done, 1 failed, 2 wrong input."""
-    parser = argparse.ArgumentParser(prog="python -m pipelines.predictions", description=__doc__)
-    parser.add_argument("--model", required=True, help="folder of the model")
-    parser.add_argument("--input", required=True, action="append", help="files to predict")
-    parser.add_argument("--output", required=True, help="folder to create")
-    add_flags(parser, PredictOptions)
-    add_trust_flags(parser)
-    arguments = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    return exit_code_of(lambda: _predict(arguments))
+    return exit_code_of(lambda: _predict(**json.loads(request)))
 
 
-def _predict(arguments: argparse.Namespace) -> None:
+def _predict(
+    model: str, *, inputs: Sequence[str], output_dir: str, options: Json, trust: Sequence[str]
+) -> None:
     summary = predict_files(
-        arguments.model,
-        inputs=arguments.input,
-        output_dir=arguments.output,
-        options=PredictOptions(
-            format=arguments.format,
-            max_errors=arguments.max_errors,
-            time_zone=arguments.time_zone,
-        ),
-        trust=trust_of(arguments),
+        model,
+        inputs=inputs,
+        output_dir=output_dir,
+        options=PredictOptions(**options),
+        trust=Trust.from_flags(trust),
     )
-    print(f"{arguments.output}: {describe(summary)}")
+    print(f"{output_dir}: {describe(summary)}")
     if summary["unused_columns"]:
         print(f"columns that the model does not use: {', '.join(summary['unused_columns'])}")
     if summary["unknown_values"]:
@@ -47,7 +41,7 @@ def _predict(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
+    code = main(sys.argv[1])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # no destructors: TensorFlow's may wait for threads

@@ -33,7 +33,7 @@ class PredictionFiles:
         self._file: IO[bytes] = self._predictions.open("wb")
         self._table: parquet.ParquetWriter | None = None
         self._error_file: IO[bytes] | None = None
-        self._first_errors: list[Json] = []
+        self.first_errors: list[Json] = []
         self.num_rows = self.num_errors = 0
 
     def __enter__(self) -> "PredictionFiles":
@@ -62,7 +62,6 @@ class PredictionFiles:
             "num_rows": self.num_rows,
             "num_errors": self.num_errors,
             "errors_file": self._errors.name if self.num_errors else "",
-            "first_errors": self._first_errors,
         }
 
     def _write_lines(self, batch: Batch, predictions: list[Any]) -> None:
@@ -94,8 +93,8 @@ class PredictionFiles:
 
     def _write_error(self, error: Json) -> None:
         self.num_errors += 1
-        if len(self._first_errors) < NUM_SHOWN:
-            self._first_errors.append(error)
+        if len(self.first_errors) < NUM_SHOWN:
+            self.first_errors.append(error)
         if self._error_file is None:
             self._error_file = self._errors.open("wb")
         self._error_file.write(json.dumps(error).encode() + b"\n")

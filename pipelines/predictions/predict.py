@@ -14,6 +14,7 @@ import numpy as np
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.output.publish import check_replaceable, local_path, published
+from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.reading.encodings import explained
 from pipelines.predictions.inputs.batch import Batch
 from pipelines.predictions.inputs.lines import read_lines, read_pictures
@@ -21,15 +22,14 @@ from pipelines.predictions.inputs.plan import (
     LINES,
     PICTURES,
     TABLES,
-    find_inputs,
     plan_parts,
     without_pictures,
 )
 from pipelines.predictions.inputs.records import read_records
 from pipelines.predictions.inputs.tables import read_table
 from pipelines.predictions.options import PredictOptions
-from pipelines.predictions.output import PredictionFiles
-from pipelines.predictions.unknown_values import UnknownValues, merge_unknown
+from pipelines.predictions.output import NUM_SHOWN, PredictionFiles
+from pipelines.predictions.unknown_values import UnknownValues
 from trainer import Json, paths
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import InstanceError, TrainerError
@@ -41,8 +41,6 @@ OWN_FILE = re.compile(
     r"predictions-\d{5}-of-\d{5}\.(jsonl|parquet)|errors-\d{5}-of-\d{5}\.jsonl"
     rf"|{re.escape(SUMMARY)}"
 )
-IN_SUMMARY = ("first_errors", "unknown")
-NUM_SHOWN = 3
 LINE_SECONDS = 5.0
 logger = logging.getLogger(__name__)
 
@@ -77,18 +75,18 @@ def predict_files(
     options = options or PredictOptions()
     output = local_path(output_dir)
     check_replaceable(output, own=OWN_FILE, content="a batch prediction")
-    files = find_inputs(inputs)
+    patterns = [str(local_path(pattern)) for pattern in inputs]
+    files = find_files(patterns)
     model_uri = paths.uri(model_uri).rstrip("/")
     predictor = load_model(model_uri, trust)
-    patterns = tuple(str(local_path(pattern)) for pattern in inputs)
     files = without_pictures(files, predictor, patterns)
     parts, unused = plan_parts(files, predictor, options)
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
+    unknown = UnknownValues(getattr(predictor, "workload", None))
     progress = Progress(sum(Path(path).stat().st_size for path in files))
 
-    def predict(part: Json) -> Json:
-        unknown = UnknownValues(getattr(predictor, "workload", None))
+    def predict(part: Json) -> PredictionFiles:
         with PredictionFiles(
             folder,
             number=part["number"],
@@ -105,18 +103,26 @@ def predict_files(
                 unknown.count(batch)
                 shard.write(*_predicted(batch, predictor))
                 progress.advance(batch.num_read)
-        return {**shard.result(), "unknown": unknown.by_column}
+        return shard
 
     with published(output, last=SUMMARY) as folder, ThreadPoolExecutor(machine_cores()) as pool:
         shards = list(pool.map(predict, parts))
         check_errors(shards, max_errors=options.max_errors)
+        predictions = sum(shard.num_rows for shard in shards)
+        errors = sum(shard.num_errors for shard in shards)
+        seconds = progress.seconds
         summary = {
             "model": model_uri,
             "workload": getattr(getattr(predictor, "workload", None), "name", ""),
             "files": len(files),
             "unused_columns": unused,
-            "unknown_values": merge_unknown(shards),
-            **_written(shards, progress.seconds),
+            "unknown_values": unknown.by_column,
+            "rows": predictions + errors,
+            "predictions": predictions,
+            "errors": errors,
+            "seconds": round(seconds, 3),
+            "rows_per_second": round((predictions + errors) / seconds, 1),
+            "shards": [shard.result() for shard in shards],
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
@@ -222,32 +228,15 @@ def _of_instances(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
     return Batch(path=batch.path, rows=rows, keys=keys, errors=errors), predictions
 
 
-def _written(shards: Sequence[Json], seconds: float) -> Json:
-    """Return what the summary says about the files that were written."""
-    predictions = sum(shard["num_rows"] for shard in shards)
-    errors = sum(shard["num_errors"] for shard in shards)
-    return {
-        "rows": predictions + errors,
-        "predictions": predictions,
-        "errors": errors,
-        "seconds": round(seconds, 3),
-        "rows_per_second": round((predictions + errors) / seconds, 1),
-        "shards": [
-            {name: value for name, value in shard.items() if name not in IN_SUMMARY}
-            for shard in shards
-        ],
-    }
-
-
-def check_errors(shards: Sequence[Json], *, max_errors: float) -> None:
+def check_errors(shards: Sequence[PredictionFiles], *, max_errors: float) -> None:
     """Raise a DataError with the first reasons if too many rows have no prediction."""
-    num_errors = sum(shard["num_errors"] for shard in shards)
-    total = num_errors + sum(shard["num_rows"] for shard in shards)
+    num_errors = sum(shard.num_errors for shard in shards)
+    total = num_errors + sum(shard.num_rows for shard in shards)
     if not total:
         raise DataError("the files have no rows")
     if num_errors <= max_errors * total:
         return
-    first = [error for shard in shards for error in shard["first_errors"]][:NUM_SHOWN]
+    first = [error for shard in shards for error in shard.first_errors][:NUM_SHOWN]
     first[0] = {**first[0], "reason": explained(first[0])}
     reasons = "; ".join(
         f"{error['file']} row {error['row']}: {error.get('column', '')} {error['reason']}"

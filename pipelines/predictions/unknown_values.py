@@ -1,6 +1,6 @@
 """Values of categories that a model has not learnt; it predicts as for any other unknown value."""
 
-from collections.abc import Sequence
+import threading
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from trainer.workloads.table import Table
 
 
 class UnknownValues:
-    """Count of the values of a part, with an example, by column."""
+    """Count of the values of all parts, which threads predict, with an example, by column."""
 
     def __init__(self, workload: Any) -> None:
         self.by_column: dict[str, Json] = {}
+        self._lock = threading.Lock()
         self._known: dict[str, set[bytes]] = {}
         for feature in workload.used if isinstance(workload, Table) else ():
             learnt = workload.learnt.vocabularies.get(feature.name, ())
@@ -29,22 +30,10 @@ class UnknownValues:
         for column, known in self._known.items():
             values = np.asarray(batch.features[column]).ravel().tolist()
             if unknown := set(values) - known:
-                number = sum(value in unknown for value in values)
-                _add(self.by_column, column, values=number, example=min(unknown).decode())
-
-
-def merge_unknown(shards: Sequence[Json]) -> dict[str, Json]:
-    """Return the counts of all parts."""
-    merged: dict[str, Json] = {}
-    for shard in shards:
-        for column, count in shard["unknown"].items():
-            _add(merged, column, **count)
-    return merged
-
-
-def _add(counts: dict[str, Json], column: str, *, values: int, example: str) -> None:
-    count = counts.setdefault(column, {"values": 0, "example": example})
-    count["values"] += values
+                with self._lock:
+                    example = {"values": 0, "example": min(unknown).decode()}
+                    count = self.by_column.setdefault(column, example)
+                    count["values"] += sum(value in unknown for value in values)
 
 
 def unknown_text(unknown: dict[str, Json]) -> str:

@@ -1,7 +1,6 @@
-"""Instances of batch predictions: read from files, and converted to what the model accepts.
+"""Instances of batch predictions in files, as Vertex AI converts them.
 
-https://cloud.google.com/vertex-ai/docs/predictions/get-batch-predictions and `instanceConfig` in
-the API's reference.
+https://cloud.google.com/vertex-ai/docs/predictions/get-batch-predictions
 """
 
 import base64
@@ -16,7 +15,6 @@ from typing import IO, Any
 
 import orjson
 
-from vertex_local import Json
 from vertex_local.errors import invalid_argument
 from vertex_local.machine.files import local_path, path_problem
 
@@ -25,11 +23,10 @@ CHECKSUM_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Row:
-    """Row of a file: the `instance` for the model, and `shown` beside its prediction."""
+class BadRow:
+    """Row of a file that is no instance."""
 
-    instance: Any
-    shown: Json
+    reason: str
 
 
 def find_files(uri: str) -> list[Path]:
@@ -48,41 +45,17 @@ def find_files(uri: str) -> list[Path]:
     return files
 
 
-def read_rows(path: Path, kind: str, config: Json) -> Iterator[Row | ValueError]:
-    """Yield the rows of a file of a kind in FORMATS, and an error for a row that is no instance.
+def read_instances(path: Path, kind: str) -> Iterator[Any]:
+    """Yield the instances of a file of a kind in FORMATS, and a `BadRow` for each other row.
 
-    `config` is an `instanceConfig`.
-
-    Raises:
-        OSError, EOFError: The file cannot be read, or ends within a record.
+    It is the last one if the rest of the file cannot be read.
     """
     opened: Any = gzip.open if kind == "tf-record-gzip" or path.suffix == ".gz" else open
-    with opened(path, "rb") as file:
-        for value in FORMATS[kind](file):
-            yield value if isinstance(value, ValueError) else _row_of(value, config)
-
-
-def _row_of(value: Any, config: Json) -> Row | ValueError:
-    key, included = config.get("keyField", ""), config.get("includedFields", [])
-    excluded = [*config.get("excludedFields", []), *([key] if key else [])]
-    is_array = isinstance(value, CsvRow) or config.get("instanceType") == "array"
-    if not (included or excluded or is_array) or isinstance(value, list):
-        return Row(value, {"instance": value})
-    if not isinstance(value, dict):
-        return ValueError("it is not an object, whose fields instanceConfig names")
-    fields = [name for name in included or value if name not in excluded]
-    if missing := [name for name in (*fields, *filter(None, [key])) if name not in value]:
-        return ValueError(f'it has no field "{missing[0]}"')
-    sent = {name: value[name] for name in fields}
-    instance = list(sent.values()) if is_array else sent
-    if key:
-        return Row(instance, {"key": value[key]})
-    left_out = {name: value[name] for name in excluded if name in value}
-    return Row(instance, {"instance": instance, **left_out})
-
-
-class CsvRow(dict[str, Any]):
-    """Row of a CSV file, which a model gets as an array."""
+    try:
+        with opened(path, "rb") as file:
+            yield from FORMATS[kind](file)
+    except (OSError, EOFError) as error:
+        yield BadRow(f"{path} cannot be read: {error}")
 
 
 def _lines(file: IO[bytes]) -> Iterator[Any]:
@@ -90,11 +63,11 @@ def _lines(file: IO[bytes]) -> Iterator[Any]:
         try:
             yield orjson.loads(line)
         except ValueError as error:
-            yield ValueError(f"it is not JSON: {error}")
+            yield BadRow(f"it is not JSON: {error}")
 
 
 def _csv(file: IO[bytes]) -> Iterator[Any]:
-    """Yield the rows below a header; a value without quotes is a number, as on Vertex AI."""
+    """Yield the rows below the header; a value without quotes is a number, as on Vertex AI."""
     lines = (line.decode("utf-8-sig", errors="replace") for line in file)
     header = next(csv.reader(lines), [])
     rows = csv.reader(lines, quoting=csv.QUOTE_NONNUMERIC)
@@ -102,14 +75,13 @@ def _csv(file: IO[bytes]) -> Iterator[Any]:
         try:
             row = next(rows, None)
         except (csv.Error, ValueError) as error:
-            yield ValueError(f"a text must be in double quotes: {error}")
+            yield BadRow(f"a text must be in double quotes: {error}")
             continue
         if row is None:
             return
-        if row and len(row) != len(header):
-            yield ValueError(f"it has {len(row)} values, and the header {len(header)}")
-        elif row:
-            yield CsvRow(zip(header, row, strict=True))
+        if row:
+            is_whole = len(row) == len(header)
+            yield row if is_whole else BadRow(f"it has {len(row)} values, not {len(header)}")
 
 
 def _records(file: IO[bytes]) -> Iterator[Any]:
@@ -118,20 +90,7 @@ def _records(file: IO[bytes]) -> Iterator[Any]:
         data = file.read(length + CHECKSUM_BYTES)
         if len(data) < length + CHECKSUM_BYTES:
             raise EOFError("it ends within a record")
-        yield _binary(data[:length])
-
-
-def _listed(file: IO[bytes]) -> Iterator[Any]:
-    for line in filter(bytes.strip, file):
-        uri = line.decode(errors="replace").strip()
-        try:
-            yield _binary(Path(local_path(uri) or uri).read_bytes())
-        except (OSError, ValueError) as error:
-            yield ValueError(f"{uri} cannot be read: {error}")
-
-
-def _binary(data: bytes) -> Json:
-    return {"b64": base64.b64encode(data).decode()}
+        yield {"b64": base64.b64encode(data[:length]).decode()}
 
 
 FORMATS: dict[str, Callable[[IO[bytes]], Iterator[Any]]] = {
@@ -139,5 +98,4 @@ FORMATS: dict[str, Callable[[IO[bytes]], Iterator[Any]]] = {
     "csv": _csv,
     "tf-record": _records,
     "tf-record-gzip": _records,
-    "file-list": _listed,
 }

@@ -1,16 +1,11 @@
 """Driver of a batch prediction: a prediction server of the model, fed with the rows of files."""
 
 import http.client
-import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections import Counter
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,44 +13,21 @@ import orjson
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.service import Service
-from vertex_local.batch.instances import Row, find_files, read_rows
+from vertex_local.batch.instances import BadRow, find_files, read_instances
 from vertex_local.endpoints import deployments, server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
-from vertex_local.errors import ApiError, failed_precondition, invalid_argument
+from vertex_local.errors import ApiError, failed_precondition
 from vertex_local.machine.files import local_path
 from vertex_local.processes.supervisor import INTERRUPTED
 
-logger = logging.getLogger(__name__)
-
+FOLDER = "batch"  # below the service's root
 # ManualBatchTuningParameters: "The default value is 64."
 DEFAULT_BATCH_SIZE = 64
-NUM_IN_FLIGHT = 4
 NUM_SENDS = 3
 REQUEST_TIMEOUT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
-MAX_FAILURES = 20  # "This field never exceeds 20 entries."
-CANCELLED = "The batch prediction job was cancelled."
-Answer = tuple[Row, Any] | str  # a row and its prediction, or an error
-
-
-@dataclass
-class Output:
-    """Counts of a batch prediction, and the problems of its rows and files."""
-
-    num_predicted: int = 0
-    problems: Counter[str] = field(default_factory=Counter)
-    failures: list[Json] = field(default_factory=list)
-
-    def fields(self) -> Json:
-        """Return the fields of the job's record."""
-        counts = {
-            "successfulCount": self.num_predicted,
-            "failedCount": self.problems.total(),
-        }
-        return {
-            "completionStats": {name: str(count) for name, count in counts.items() if count},
-            **({"partialFailures": self.failures[:MAX_FAILURES]} if self.failures else {}),
-        }
+HTTP_REFUSED = 4  # the first digit of the status
+FAILS = "Post request fails. Cannot get predictions. Error: "
 
 
 class BatchPrediction:
@@ -64,18 +36,17 @@ class BatchPrediction:
     All its state is in the record: the next service begins anew and writes the same files.
     """
 
-    def __init__(self, service: Service, name: str, *, folder: Path) -> None:
+    def __init__(self, service: Service, name: str) -> None:
         self._service = service
         self._name = name
-        self._job = service.store.get(name)
+        self._job = job = service.store.get(name)
         self._stop = threading.Event()
+        self._key = deployments.key_of(name, "server")
         job_id = ResourcePath.from_name(name).id
-        model = self._job["model"].partition("@")[0] + f"@{self._job['modelVersionId']}"
+        deployed = {**job, "id": job_id, "model": job["model"].partition("@")[0]}
         self._server = ServingProcess(
-            lambda: deployments.spec_of_model(
-                service, model, endpoint_id=job_id, deployed_id=job_id
-            ),
-            folder=folder / "server",
+            lambda: deployments.spec_of(service, name, deployed),
+            folder=service.root / FOLDER / job_id / "server",
             title=f"The prediction server of {name}",
             launch=service.launch,
         )
@@ -83,13 +54,12 @@ class BatchPrediction:
     def request_stop(self, grace_seconds: float) -> None:
         """Request the end of the job, without waiting for it."""
         self._stop.set()
-        stop = partial(self._server.stop, drain_seconds=0)
+        stop = partial(self._server.stop, drain_seconds=0)  # the request in flight fails
         threading.Thread(target=stop, name=f"stop {self._name}", daemon=True).start()
 
     def wait(self) -> Json:
         """Predict all rows; return the last state and its message."""
-        key = deployments.key_of(self._name, "server")
-        self._service.running[key] = self._server  # ended with those of endpoints
+        self._service.running[self._key] = self._server  # ended with those of endpoints
         try:
             self._server.start(interruption=self._interruption)
             self._predict()
@@ -100,12 +70,12 @@ class BatchPrediction:
             return {"state": state, "message": str(error)}
         finally:
             self._server.stop(drain_seconds=0)
-            self._service.running.pop(key, None)
+            self._service.running.pop(self._key, None)
         return {"state": "succeeded", "message": ""}
 
     def _interruption(self) -> ApiError | None:
         if self._stop.is_set() or self._service.ending.is_set():
-            return ApiError("CANCELLED", CANCELLED)
+            return ApiError("CANCELLED", "The batch prediction job was cancelled.")
         return None
 
     def _predict(self) -> None:
@@ -115,72 +85,48 @@ class BatchPrediction:
         folder = local_path(self._job["outputInfo"]["gcsOutputDirectory"])
         assert folder
         folder.mkdir(parents=True, exist_ok=True)
-        output = Output()
+        tuning = self._job.get("manualBatchTuningParameters", {})
+        num_predicted, errors = 0, Counter[str]()
         for number, path in enumerate(files):
+            instances = read_instances(path, source["instancesFormat"])
             results = folder / f"prediction.results-{number:05d}-of-{len(files):05d}"
             with results.open("wb") as file:
-                for answer in self._answers(path, source["instancesFormat"], output):
-                    if isinstance(answer, str):
-                        output.problems[answer] += 1
-                        continue
-                    row, prediction = answer
-                    line = {**row.shown, "prediction": prediction}
-                    file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-                    output.num_predicted += 1
-        lines = [f"{problem}\n" for problem in output.problems.items()]
-        (folder / "prediction.errors_stats-00000-of-00001").write_text("".join(lines))
-        self._service.store.update(self._name, lambda job: job.update(output.fields()))
-        if not output.num_predicted:
-            reasons = [*output.problems, *(failure["message"] for failure in output.failures)]
-            raise failed_precondition(f"No row was predicted. {' '.join(reasons[:1])}".rstrip())
+                while batch := list(islice(instances, tuning.get("batchSize", DEFAULT_BATCH_SIZE))):
+                    good = [instance for instance in batch if not isinstance(instance, BadRow)]
+                    errors.update(row.reason for row in batch if isinstance(row, BadRow))
+                    for instance, prediction in zip(good, self._ask(good), strict=True):
+                        if isinstance(prediction, BadRow):
+                            errors[prediction.reason] += 1
+                            continue
+                        line = {"instance": instance, "prediction": prediction}
+                        file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                        num_predicted += 1
+        lines = "".join(f"{error}\n" for error in errors.items())
+        (folder / "prediction.errors_stats-00000-of-00001").write_text(lines)
+        counts = {"successfulCount": num_predicted, "failedCount": errors.total()}
+        stats = {name: str(count) for name, count in counts.items() if count}
+        self._service.store.update(self._name, lambda job: job.update(completionStats=stats))
+        if not num_predicted:
+            raise failed_precondition(" ".join(["No row was predicted.", *errors][:2]))
 
-    def _answers(self, path: Path, kind: str, output: Output) -> Iterator[Answer]:
-        """Yield the answers to the rows of a file, in their order; some requests are in flight."""
-        tuning = self._job.get("manualBatchTuningParameters", {})
-        size = int(tuning.get("batchSize", DEFAULT_BATCH_SIZE))
-        rows = read_rows(path, kind, self._job.get("instanceConfig", {}))
-        pending: deque[Future[list[Answer]]] = deque()
-        with ThreadPoolExecutor(NUM_IN_FLIGHT) as pool:
-            try:
-                while batch := list(islice(rows, size)):
-                    pending.append(pool.submit(self._ask, batch))
-                    if len(pending) > NUM_IN_FLIGHT:
-                        yield from pending.popleft().result()
-            except (OSError, EOFError) as error:
-                problem = invalid_argument(f"{path} cannot be read: {error}")
-                output.failures.append(problem.to_rpc_status())
-            while pending:
-                yield from pending.popleft().result()
+    def _ask(self, instances: list[Any]) -> list[Any]:
+        """Return predictions, or a `BadRow`; what the server refuses together is sent one by one.
 
-    def _ask(self, batch: list[Row | ValueError]) -> list[Answer]:
-        """Return the answers to rows; if the server refuses them together, ask one by one."""
-        rows = [row for row in batch if isinstance(row, Row)]
-        answers: list[Answer] = [
-            f"Bad instance: {row}" for row in batch if not isinstance(row, Row)
-        ]
-        if not rows:
-            return answers
-        predictions = self._request(rows)
-        if not isinstance(predictions, str):
-            return answers + list(zip(rows, predictions, strict=True))
-        if len(rows) == 1:
-            return [*answers, predictions]
-        return answers + [answer for row in rows for answer in self._ask([row])]
-
-    def _request(self, rows: list[Row]) -> list[Any] | str:
-        """Return the predictions for rows, or the error; a failure of the server is retried."""
-        body: Json = {"instances": [row.instance for row in rows]}
+        A failure of the server is retried.
+        """
+        body: Json = {"instances": instances}
         if "modelParameters" in self._job:
             body["parameters"] = self._job["modelParameters"]
-        data, problem = orjson.dumps(body), ""
-        for number in range(NUM_SENDS):
+        data, problem, status = orjson.dumps(body), "", 0
+        for number in range(NUM_SENDS if instances else 0):
             if error := self._interruption():
                 raise error
-            if number:
-                self._stop.wait(RETRY_SECONDS)
+            self._stop.wait(RETRY_SECONDS if number else 0)
+            status = 0
             try:
                 with self._server.running(time.monotonic() + REQUEST_TIMEOUT_SECONDS) as server:
-                    status, text = server_requests.post(
+                    status, text = server_requests.exchange(
+                        "POST",
                         server.port,
                         server.predict_route,
                         data,
@@ -188,13 +134,16 @@ class BatchPrediction:
                     )
                 if status == http.HTTPStatus.OK:
                     found = server_requests.parse_predictions(text, title=self._server.title)
-                    if isinstance(found, list) and len(found) == len(rows):
+                    if isinstance(found, list) and len(found) == len(instances):
                         return found
-                    return f"The server did not return {len(rows)} predictions: {found}"
-                result = f"Non-OK result {status} ({text.decode(errors='replace').strip()})"
-                problem = f"{result} from server, retry={number + 1}."
+                    problem = f"{len(instances)} instances have the predictions {found}"
+                    break
+                answer = text.decode(errors="replace").strip()
+                problem = f"Non-OK result {status} ({answer}) from server, retry={number + 1}."
                 if status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
                     break
             except (ApiError, OSError, http.client.HTTPException) as error:
                 problem = str(error)
-        return f"Post request fails. Cannot get predictions. Error: Exceeded retries: {problem}"
+        if len(instances) > 1 and status // 100 == HTTP_REFUSED:
+            return [prediction for instance in instances for prediction in self._ask([instance])]
+        return [BadRow(f"{FAILS}Exceeded retries: {problem}") for _ in instances]

@@ -9,17 +9,16 @@ from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import driven_kind
 from vertex_local.api.service import Service
 from vertex_local.batch.instances import FORMATS, find_files
-from vertex_local.batch.prediction import BatchPrediction
+from vertex_local.batch.prediction import FOLDER, BatchPrediction
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.machine.files import local_path, path_problem
 from vertex_local.models import resource as models
 
-KIND = driven_kind("batchPredictionJobs", folder="batch", prefix="JOB_STATE_")
-UNSUPPORTED = ("unmanagedContainerModel", "generateExplanation", "explanationSpec")
-
-
-def _driver(service: Service, name: str) -> BatchPrediction:
-    return BatchPrediction(service, name, folder=KIND.folder_of(service, name))
+KIND = driven_kind("batchPredictionJobs", folder=FOLDER, prefix="JOB_STATE_")
+UNSUPPORTED = (
+    *("unmanagedContainerModel", "generateExplanation", "explanationSpec", "instanceConfig"),
+    *("bigquerySource", "bigqueryDestination"),
+)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -35,7 +34,7 @@ def create(service: Service, call: Call) -> Json:
     record["outputInfo"] = {"gcsOutputDirectory": f"{prefix}/prediction-{title}-{moment}"}
     KIND.folder_of(service, record["name"]).mkdir(parents=True)
     service.store.insert(record["name"], record)
-    KIND.watch(service, record["name"], partial(_driver, service, record["name"]))
+    KIND.watch(service, record["name"], partial(BatchPrediction, service, record["name"]))
     return record
 
 
@@ -46,27 +45,24 @@ def _check(job: Json) -> None:
         ApiError: INVALID_ARGUMENT or UNIMPLEMENTED, naming the field.
     """
     source, target = job["inputConfig"], job["outputConfig"]
-    unsupported = [name for name in UNSUPPORTED if name in job]
-    if source["instancesFormat"] not in FORMATS or "bigquerySource" in source:
-        unsupported.append(f'inputConfig.instancesFormat "{source["instancesFormat"]}"')
-    if target["predictionsFormat"] != "jsonl" or "bigqueryDestination" in target:
-        unsupported.append(f'outputConfig.predictionsFormat "{target["predictionsFormat"]}"')
+    unsupported = [name for name in UNSUPPORTED if name in (*job, *source, *target)]
+    if source["instancesFormat"] not in FORMATS:
+        unsupported.append(f'instancesFormat "{source["instancesFormat"]}"')
+    if target["predictionsFormat"] != "jsonl":
+        unsupported.append(f'predictionsFormat "{target["predictionsFormat"]}"')
     if unsupported:
         raise ApiError(
             "UNIMPLEMENTED",
             f"{unsupported[0]} is not supported by this service; it predicts with an uploaded "
             f"model, reads {', '.join(FORMATS)}, and writes jsonl.",
         )
-    uris = source.get("gcsSource", {}).get("uris", [])
-    if not uris:
-        raise invalid_argument("inputConfig.gcsSource.uris is required.")
-    for uri in uris:
+    for uri in source.get("gcsSource", {}).get("uris", [""]):
         find_files(uri)
     prefix = target.get("gcsDestination", {}).get("outputUriPrefix", "")
     if not local_path(prefix):
-        problem = path_problem(prefix)
-        raise invalid_argument(f'outputConfig.gcsDestination.outputUriPrefix "{prefix}" {problem}.')
+        field = "outputConfig.gcsDestination.outputUriPrefix"
+        raise invalid_argument(f'{field} "{prefix}" {path_problem(prefix)}.')
 
 
-recover = partial(KIND.continue_unfinished, driver=_driver)
+recover = partial(KIND.continue_unfinished, driver=BatchPrediction)
 ROUTES = KIND.routes(create)

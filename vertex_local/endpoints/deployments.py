@@ -48,28 +48,17 @@ def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
 
 
 def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
-    """Return the serving spec of a deployed model.
+    """Return the serving spec of a model deployed to an endpoint, or for a batch prediction.
 
     Raises:
         ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot run on this machine.
     """
-    return spec_of_model(
-        service,
-        f"{deployed['model']}@{deployed['modelVersionId']}",
-        endpoint_id=ResourcePath.from_name(name).id,
-        deployed_id=deployed["id"],
-    )
-
-
-def spec_of_model(
-    service: Service, version: str, *, endpoint_id: str, deployed_id: str
-) -> ServingSpec:
-    """Return the serving spec of a model version, as `spec_of` does."""
-    model = models.resolve(service, version)
+    model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
     if "artifactUri" in model:
         model = {**model, "artifactUri": str(models.storage_of(service, model))}
+    endpoint_id = ResourcePath.from_name(name).id
     return serving_spec(
-        model, endpoint_id=endpoint_id, deployed_id=deployed_id, engine=service.engine
+        model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
     )
 
 

@@ -95,8 +95,8 @@ class ServerProcess:
 
     def _is_healthy(self) -> bool:
         try:
-            status = server_requests.get_status(
-                self.port, self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
+            status, _ = server_requests.exchange(
+                "GET", self.port, self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
             )
         except (OSError, http.client.HTTPException):
             return False

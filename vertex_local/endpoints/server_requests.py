@@ -23,23 +23,14 @@ class NotAnsweredError(ApiError):
         self.was_sent = was_sent
 
 
-def get_status(port: int, route: str, *, timeout_seconds: float) -> int:
-    """Send a GET request; return the status of the response.
+def exchange(
+    method: str, port: int, route: str, data: bytes | None = None, *, timeout_seconds: float
+) -> tuple[int, bytes]:
+    """Send a request, perhaps with JSON; return the status and the body of the response.
 
     Raises:
         OSError, http.client.HTTPException: There was no response, or not in time.
     """
-    return _exchange("GET", port, route, timeout_seconds=timeout_seconds)[0]
-
-
-def post(port: int, route: str, data: bytes, *, timeout_seconds: float) -> tuple[int, bytes]:
-    """Send a POST request with JSON likewise; return the status and the body of the response."""
-    return _exchange("POST", port, route, data, timeout_seconds=timeout_seconds)
-
-
-def _exchange(
-    method: str, port: int, route: str, data: bytes | None = None, *, timeout_seconds: float
-) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_seconds)
     try:
         connection.request(method, route, data, {"Content-Type": "application/json"})

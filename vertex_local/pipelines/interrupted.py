@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.api.service import Service
+from vertex_local.batch import resource as batch
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import journal
@@ -84,12 +85,13 @@ def cancel_unfinished(service: Service, run: Json, folder: Path) -> None:
     Also waits for all other operations: one that had just started is not in the journal yet.
     """
     label = run["labels"][BILLING_LABEL]
-    unfinished = [
-        job["name"]
-        for job in service.store.unfinished(jobs.KIND.collection)
-        if job.get("labels", {}).get(BILLING_LABEL) == label
-    ]
-    jobs.KIND.end(service, unfinished, grace_seconds=jobs.KIND.cancel_grace_seconds)
+    for kind in (jobs.KIND, batch.KIND):
+        unfinished = [
+            job["name"]
+            for job in service.store.unfinished(kind.collection)
+            if job.get("labels", {}).get(BILLING_LABEL) == label
+        ]
+        kind.end(service, unfinished, grace_seconds=kind.cancel_grace_seconds)
     for event in journal.read(folder):
         operation = service.running.get(event.get("resource", ""))
         if isinstance(operation, threading.Event):

@@ -38,7 +38,7 @@ class Launch:
             OSError: No process can be started.
         """
         if isinstance(self.warm, Warm):
-            self.warm.await_begun(WARM_PATIENCE_SECONDS)
+            self.warm.await_ready(WARM_PATIENCE_SECONDS, any_stage=True)
             self.warm.await_ready(self.patience_seconds)
         with (folder / SUPERVISOR_LOG).open("ab") as log:
             forked = self.warm and self.warm.fork_supervisor(

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -165,13 +165,13 @@ class Warm(WarmClient):
         """Start the processes in the background."""
         self._thread.start()
 
-    def await_ready(self, timeout_seconds: float) -> None:
-        """Wait until the last stage is ready, has failed for good, or the time has passed."""
-        self._await(lambda: self.is_ready, timeout_seconds)
-
-    def await_begun(self, timeout_seconds: float) -> None:
-        """Wait likewise until any stage is ready."""
-        self._await(lambda: self.is_begun, timeout_seconds)
+    def await_ready(self, timeout_seconds: float, *, any_stage: bool = False) -> None:
+        """Wait until the last or any stage is ready, they have failed, or the time has passed."""
+        deadline = time.monotonic() + timeout_seconds
+        while not (self._has_failed or time.monotonic() > deadline):
+            is_ready = self.is_begun if any_stage else self.is_ready
+            if is_ready or self._closing.wait(POLL_SECONDS):
+                return
 
     def close(self) -> None:
         """End the processes."""
@@ -182,12 +182,6 @@ class Warm(WarmClient):
             self._thread.join(REPLY_TIMEOUT_SECONDS)
         for end in (*self._theirs, *self._requests):
             end.close()
-
-    def _await(self, is_done: Callable[[], bool], timeout_seconds: float) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        while not (is_done() or self._has_failed or time.monotonic() > deadline):
-            if self._closing.wait(POLL_SECONDS):
-                return
 
     def _keep(self) -> None:
         num_deaths = 0

@@ -26,6 +26,7 @@ from vertex_local.processes.warm import EXIT_CANNOT, EXIT_STALE, GO, READY, clie
 
 MAX_REQUEST_BYTES = 65536
 NUM_REQUEST_FDS = 16
+THREAD_END_SECONDS = 2.0
 # A fork starts these again, and they hold no lock of the program while they sleep.
 SAFE_THREADS = {"jemalloc_bg_thd"}
 # Of later stages' imports: what the service has begun with the first stage comes before them.
@@ -109,18 +110,17 @@ def _threads() -> set[str]:
     if not pid:
         os._exit(0)
     children.reap(pid)
-    names: set[str] = set()
-    for _ in range(1000):
-        names = set()
+    deadline = time.monotonic() + THREAD_END_SECONDS
+    while True:
+        names = set[str]()
         for path in Path("/proc/self/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):
                 if path.name != str(os.getpid()):
                     names.add((path / "comm").read_text().strip())
         names -= SAFE_THREADS
-        if not names:
-            break
+        if not names or time.monotonic() > deadline:
+            return names
         time.sleep(0.001)
-    return names
 
 
 def _log(line: str) -> None:

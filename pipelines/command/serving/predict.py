@@ -1,6 +1,8 @@
 """`trainyard predict`: predictions of a model for the rows of files."""
 
 import argparse
+import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -84,18 +86,14 @@ def _predict(arguments: argparse.Namespace) -> int:
     else:
         with api_of(arguments) as api:
             _, uri, trust = batch.find_version(api, arguments.model)
-    # A process of its own, which imports TensorFlow and a workload's hooks.
-    command = ending_with_parent(
-        "pipelines.predictions",
-        f"--model={uri}",
-        *(f"--input={pattern}" for pattern in arguments.inputs),
-        f"--output={arguments.output}",
-        f"--format={options.format}",
-        f"--max-errors={options.max_errors}",
-        *trust.flags(),
-    )
-    if options.time_zone:
-        command.append(f"--time-zone={options.time_zone}")
+    request = {
+        "model": uri,
+        "inputs": arguments.inputs,
+        "output_dir": arguments.output,
+        "options": dataclasses.asdict(options),
+        "trust": trust.flags(),
+    }
+    command = ending_with_parent("pipelines.predictions", json.dumps(request))
     sys.stdout.flush()
     env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
     return subprocess.run(command, check=False, env=env).returncode

@@ -1,7 +1,4 @@
-"""JSON lines: a file is cut between its lines, and each line is an instance of a request.
-
-A picture is an instance, too, of a model of images.
-"""
+"""JSON lines, each an instance of a request; of a model of images a picture is one, too."""
 
 import base64
 import itertools
@@ -13,50 +10,14 @@ from typing import IO, Any
 import numpy as np
 
 from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
-from components.prepare_examples.tables.reading.kinds import (
-    damaged,
-    gzip_errors,
-    is_gzip,
-    is_plain,
-    open_text,
-    read_head,
-)
+from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors, open_text
 from pipelines.predictions.inputs.batch import BATCH_ROWS, Batch
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 
-CHUNK_BYTES = 4 << 20
-
-
-def cut_lines(path: str, num_parts: int) -> list[Json]:
-    """Return ranges of a file's bytes, each with the number of lines before it.
-
-    A gzipped file, or one in UTF-16, is one range, since it can be read from its start only.
-    """
-    if is_gzip(path) or not is_plain(read_head(path)):
-        return [{"path": path, "start": 0, "stop": -1, "first_row": 0}]
-    num_bytes = Path(path).stat().st_size
-    targets = [num_bytes * number // num_parts for number in range(1, num_parts)]
-    cuts, offset, num_lines = [(0, 0)], 0, 0
-    with Path(path).open("rb") as file:
-        while targets and (chunk := file.read(CHUNK_BYTES)):
-            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
-            while targets and len(ends) and targets[0] <= offset + int(ends[-1]) + 1:
-                last = int(ends.searchsorted(targets[0] - offset - 1))
-                cuts.append((offset + int(ends[last]) + 1, num_lines + last + 1))
-                targets = [target for target in targets if target > cuts[-1][0]]
-            offset += len(chunk)
-            num_lines += len(ends)
-    stops = [*(start for start, _ in cuts[1:]), num_bytes]
-    return [
-        {"path": path, "start": start, "stop": stop, "first_row": first}
-        for (start, first), stop in zip(cuts, stops, strict=True)
-        if stop > start
-    ]
-
 
 def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
-    """Yield the instances of a range of lines; blank lines are skipped.
+    """Yield the instances of a file; blank lines are skipped.
 
     A line that is not JSON, or no instance of the model, becomes an error of its batch.
 
@@ -64,9 +25,7 @@ def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
         DataError: the file is a damaged gzip file.
     """
     with open_text(part["path"]) as file:
-        if part["start"]:
-            file.seek(part["start"])
-        lines = _numbered(file, part)
+        lines = _numbered(file, part["path"])
         while chunk := list(itertools.islice(lines, BATCH_ROWS)):
             yield _parsed(part["path"], chunk, predictor)
 
@@ -119,17 +78,11 @@ def _key(instance: Any) -> Any:
     return instance.get("key") if isinstance(instance, dict) else None
 
 
-def _numbered(file: IO[bytes], part: Json) -> Iterator[tuple[int, bytes]]:
-    left = part["stop"] - part["start"]
-    number = part["first_row"]
+def _numbered(file: IO[bytes], path: str) -> Iterator[tuple[int, bytes]]:
     try:
-        for line in file:
-            number += 1
+        for number, line in enumerate(file, 1):
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if text.strip():
                 yield number, text
-            left -= len(line)
-            if part["stop"] >= 0 and left <= 0:
-                return
     except gzip_errors() as error:
-        raise damaged(part["path"], error) from error
+        raise damaged(path, error) from error

@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.output.publish import local_path
-from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.columns import match_header
 from components.prepare_examples.tables.pictures import find_table_files, is_picture
 from components.prepare_examples.tables.reading import kinds
 from components.prepare_examples.tables.reading.typed import json_rows
-from pipelines.predictions.inputs.lines import cut_lines
 from pipelines.predictions.inputs.tables import (
     missing_columns,
     plan_tables,
@@ -31,15 +28,6 @@ KINDS = {
     kinds.LINES: LINES,
     **dict.fromkeys((kinds.ARRAY, kinds.OBJECT, kinds.PARQUET, kinds.TEXT), TABLES),
 }
-
-
-def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """Return the files that patterns match.
-
-    Raises:
-        DataError: a pattern matches no file.
-    """
-    return find_files([str(local_path(pattern)) for pattern in patterns])
 
 
 def without_pictures(paths: Sequence[str], predictor: Any, patterns: Sequence[str]) -> list[str]:
@@ -73,11 +61,11 @@ def plan_parts(
         by_kind[PICTURES] += by_kind.pop(TABLES, [])  # errors, as in preparing class folders
     parts: list[Json] = []
     unused: list[str] = []
+    cut: list[Json]
     for kind, files in by_kind.items():
-        if kind == LINES:
-            cut = [part for path in files for part in cut_lines(path, _num_parts([path]))]
-        elif kind == RECORDS:
-            _check_records(files, predictor)
+        if kind in (LINES, RECORDS):
+            if kind == RECORDS:
+                _check_records(files, predictor)
             cut = [{"path": path} for path in files]
         elif kind == PICTURES:
             _check_pictures(files, predictor)
@@ -86,8 +74,9 @@ def plan_parts(
         else:
             table = _table_of(files, predictor)
             schema = schema_for_predictions(table, time_zone=options.time_zone)
-            label, size = table.label.column, _num_parts(files)
-            cut, unused = plan_tables(files, schema, num_parts=size, label=label)
+            size = math.ceil(sum(Path(path).stat().st_size for path in files) / PART_BYTES)
+            label = table.label.column
+            cut, unused = plan_tables(files, schema, num_parts=max(1, size), label=label)
         parts += [{**part, "kind": kind} for part in cut]
     return [{**part, "number": number} for number, part in enumerate(parts)], unused
 
@@ -127,10 +116,6 @@ def _are_rows(path: str, predictor: Any) -> bool:
     header = match_header(names, schema)
     has_more = not {*header.columns} <= {*workload.feature_names, "key"}
     return has_more and not missing_columns(header, schema)
-
-
-def _num_parts(paths: Sequence[str]) -> int:
-    return max(1, math.ceil(sum(Path(path).stat().st_size for path in paths) / PART_BYTES))
 
 
 def _check_records(paths: Sequence[str], predictor: Any) -> None:

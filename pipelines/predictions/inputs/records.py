@@ -14,8 +14,7 @@ from trainer.errors import first_line
 KEY = "key"
 # What a tf.train.Example has not; its parser would pass over them.
 _FEATURE_LISTS = ("tensorflow.SequenceExample", ["feature_lists"])
-NUM_PARSERS = 2  # batches that are parsed at once, in order
-PREFETCHED = 2  # batches that are parsed while another one is predicted
+PREFETCHED = 2  # batches that are read while another one is predicted
 
 
 def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
@@ -29,80 +28,47 @@ def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
     from trainer.examples.bad_records import RECORD_ERRORS
 
     path = part["path"]
+    dataset = tf.data.TFRecordDataset(path, "GZIP" if is_gzip(path) else "")
     num_read = 0
     try:
-        reader = _Reader(path, predictor)
-        try:
-            for keys, features in reader.parsed():
-                count = len(keys)
-                rows = list(range(num_read + 1, num_read + count + 1))
+        first = next(iter(dataset.take(1).as_numpy_iterator()), b"")
+        if is_sequence(first):
+            raise DataError(f"{path}: the first record {SEQUENCE}")
+        parse = _parser_of(predictor, has_keys=_has_keys(first))
+        for records in dataset.batch(BATCH_ROWS).prefetch(PREFETCHED):
+            rows = list(range(num_read + 1, num_read + len(records) + 1))
+            try:
+                keys, features = parse(records)
                 yield Batch(path=path, rows=rows, keys=_texts(keys), features=features)
-                num_read += count
-        except RECORD_ERRORS:  # from this batch on, record by record if need be
-            for batch in reader.with_care(num_read):
-                yield batch
-                num_read += batch.num_read
+            except RECORD_ERRORS:
+                yield _one_by_one(path, records, rows, parse, name=predictor.workload.name)
+            num_read += len(rows)
     except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
         raise DataError(
             f"{path} is damaged after record {num_read:,} ({first_line(error)}); copy it again"
         ) from error
 
 
-class _Reader:
-    def __init__(self, path: str, predictor: Any):
-        import tensorflow as tf
+def _one_by_one(path: str, records: Any, rows: list[int], parse: Any, *, name: str) -> Batch:
+    import tensorflow as tf
 
-        self._path, self._name = path, predictor.workload.name
-        records = tf.data.TFRecordDataset(path, "GZIP" if is_gzip(path) else "")
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        first = next(iter(records.take(1).as_numpy_iterator()), b"")
-        if is_sequence(first):
-            raise DataError(f"{path}: the first record {SEQUENCE}")
-        self._parse = _parser_of(predictor, has_keys=_has_keys(first))
-        self._records = records.batch(BATCH_ROWS).with_options(options)
+    from trainer.examples.bad_records import RECORD_ERRORS
 
-    def parsed(self) -> Any:
-        """Return a dataset of the keys and the features of all batches."""
-        from trainer.runtime.tracing import plain
-
-        parsed = self._records.map(plain(self._parse), num_parallel_calls=NUM_PARSERS)
-        return parsed.prefetch(PREFETCHED)
-
-    def with_care(self, num_read: int) -> Iterator[Batch]:
-        from trainer.examples.bad_records import RECORD_ERRORS
-
-        for batch in self._records.skip(num_read // BATCH_ROWS):
-            rows = list(range(num_read + 1, num_read + len(batch) + 1))
-            num_read += len(batch)
-            try:
-                keys, features = self._parse(batch)
-                yield Batch(path=self._path, rows=rows, keys=_texts(keys), features=features)
-            except RECORD_ERRORS:
-                yield self._one_by_one(batch, rows)
-
-    def _one_by_one(self, batch: Any, rows: list[int]) -> Batch:
-        import tensorflow as tf
-
-        from trainer.examples.bad_records import RECORD_ERRORS
-
-        good, parsed, errors = [], [], []
-        for row, record in zip(rows, batch, strict=True):
-            if is_sequence(record.numpy()):
-                errors.append({"row": row, "reason": SEQUENCE})
-                continue
-            try:
-                parsed.append(self._parse(record[tf.newaxis]))
-                good.append(row)
-            except RECORD_ERRORS as error:
-                reason = f"is no example of {self._name}: {first_line(error)}"
-                errors.append({"row": row, "reason": reason})
-        if not parsed:
-            return Batch(path=self._path, rows=[], keys=[], features={}, errors=errors)
-        keys, features = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *parsed)
-        return Batch(
-            path=self._path, rows=good, keys=_texts(keys), features=features, errors=errors
-        )
+    good, parsed, errors = [], [], []
+    for row, record in zip(rows, records, strict=True):
+        if is_sequence(record.numpy()):
+            errors.append({"row": row, "reason": SEQUENCE})
+            continue
+        try:
+            parsed.append(parse(record[tf.newaxis]))
+            good.append(row)
+        except RECORD_ERRORS as error:
+            reason = f"is no example of {name}: {first_line(error)}"
+            errors.append({"row": row, "reason": reason})
+    if not parsed:
+        return Batch(path=path, rows=[], keys=[], features={}, errors=errors)
+    keys, features = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *parsed)
+    return Batch(path=path, rows=good, keys=_texts(keys), features=features, errors=errors)
 
 
 @functools.lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""Ranges of lines, for any number of parts."""
+"""JSON lines as instances."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.prepare_examples.errors import DataError
-from pipelines.predictions.inputs.lines import cut_lines, read_lines
+from pipelines.predictions.inputs.lines import read_lines
 from pipelines.predictions.predict import check_errors
 from trainer.errors import InstanceError
 
@@ -21,55 +21,30 @@ class Predictor:
     """A model of another program, which takes any instance."""
 
 
-def rows_of(parts):
-    return [row for part in parts for batch in read_lines(part, Predictor()) for row in batch.rows]
-
-
-def values_of(parts):
-    batches = [batch for part in parts for batch in read_lines(part, Predictor())]
-    return [value for batch in batches for value in batch.instances]
-
-
-@pytest.mark.parametrize("num_parts", [1, 2, 3, 10, 49, 400])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_each_line_is_in_one_part(tmp_path, num_parts, end):
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, lambda text: text.decode().encode("utf-16")]
+)
+def test_each_line_is_read(tmp_path, pack, end):
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(("\n".join(LINES) + end).encode())
-
-    parts = cut_lines(str(path), num_parts)
-
-    assert rows_of(parts) == list(range(1, 50))
-    assert values_of(parts) == list(map(int, LINES))
-    assert len(parts) == min(num_parts, 49) or num_parts > 10
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, lambda text: text.decode().encode("utf-16")])
-def test_a_file_that_is_read_from_its_start_is_one_part(tmp_path, pack):
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(pack("\n".join(LINES).encode()))
-
-    parts = cut_lines(str(path), 8)
-
-    assert len(parts) == 1
-    assert values_of(parts) == list(map(int, LINES))
+    path.write_bytes(pack(("\n".join(LINES) + end).encode()))
+    batches = list(read_lines({"path": str(path)}, Predictor()))
+    assert [row for batch in batches for row in batch.rows] == list(range(1, 50))
+    values = [value for batch in batches for value in batch.instances]
+    assert values == list(map(int, LINES))
 
 
 def test_a_line_in_another_encoding_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_bytes('"Köln"\n'.encode() * 40 + '"Köln"\n'.encode("latin-1"))
-    [part] = cut_lines(str(path), 1)
-    [batch] = read_lines(part, Predictor())
+    [batch] = read_lines({"path": str(path)}, Predictor())
     assert batch.errors == [{"row": 41, "reason": "it is not UTF-8"}]
+    errors = [{"file": str(path), **error} for error in batch.errors]
+    shard = SimpleNamespace(num_errors=1, num_rows=40, first_errors=errors)
     with pytest.raises(
         DataError, match=r"it is not UTF-8; row 41 is in another encoding than the rest: 1 of 41"
     ):
-        check_errors(
-            [
-                {"num_errors": 1, "num_rows": 40, "first_errors": [{"file": str(path), **error}]}
-                for error in batch.errors
-            ],
-            max_errors=0,
-        )
+        check_errors([shard], max_errors=0)
 
 
 class Numbers:
@@ -101,7 +76,7 @@ def test_lines_are_parsed_alone_only_beside_a_bad_one(tmp_path, bad):
     path.write_text("\n".join(lines))
     predictor = SimpleNamespace(workload=Numbers())
 
-    [batch] = read_lines(cut_lines(str(path), 1)[0], predictor)
+    [batch] = read_lines({"path": str(path)}, predictor)
 
     good = [number for number in range(200) if number not in bad]
     assert batch.rows == [number + 1 for number in good]
@@ -116,7 +91,7 @@ def test_a_line_is_strict_json(tmp_path, text):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"y": "12:30"}\n' + text.encode("latin-1") + b"\n[3]")
 
-    [batch] = read_lines(cut_lines(str(path), 1)[0], Predictor())
+    [batch] = read_lines({"path": str(path)}, Predictor())
 
     assert batch.instances == [{"y": "12:30"}, [3]]
     assert [error["row"] for error in batch.errors] == [2]

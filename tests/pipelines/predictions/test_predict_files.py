@@ -146,6 +146,12 @@ def written(folder: Path, kind: str) -> list[dict]:
     return [json.loads(line) for of_file in lines for line in of_file]
 
 
+def request(model: str, path: Path, out: Path) -> str:
+    """Return the argument of the process that predicts files."""
+    fields = {"model": model, "inputs": [str(path)], "output_dir": str(out)}
+    return json.dumps({**fields, "options": {}, "trust": []})
+
+
 @pytest.fixture
 def out(tmp_path) -> Path:
     return tmp_path / "out"
@@ -253,8 +259,7 @@ def test_values_that_the_model_has_not_learnt_are_said(model, tmp_path, out, cap
     cells = [{"type": row["plan"], "tags": "|".join(row["tags"])} for row in rows]
     write_csv(tmp_path / "rows.csv", [{**csv_row(1), **cell} for cell in cells])
     write_lines(tmp_path / "rows.jsonl", rows)
-    words = ["--model", model, "--input", str(tmp_path / "rows.*"), "--output", str(out)]
-    assert main(words) == 0
+    assert main(request(model, tmp_path / "rows.*", out)) == 0
     summary = json.loads((out / "summary.json").read_text())
     assert summary["unknown_values"] == {
         "plan": {"values": 4, "example": "gold"},
@@ -429,7 +434,7 @@ def test_wrong_input_is_named(model, tmp_path, out, capsys):
         tmp_path / "no.csv": "no.csv matches no file",
     }
     for path, message in messages.items():
-        assert main(["--model", model, "--input", str(path), "--output", str(out)]) == 2
+        assert main(request(model, path, out)) == 2
         assert message in capsys.readouterr().err
     assert not out.exists()
 

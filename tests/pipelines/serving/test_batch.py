@@ -1,5 +1,6 @@
 """Batch prediction by the command: a program on this machine, a job on Vertex AI."""
 
+import json
 import subprocess
 from types import SimpleNamespace
 
@@ -120,14 +121,13 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
     ):
         assert command[1:3] == ["-P", "-m"]
         assert command[5] == "pipelines.predictions"  # run by trainer.runtime.processes
-        assert command[6:] == [
-            f"--model={uri}",
-            "--input=a/*.csv",
-            "--input=b.csv",
-            "--output=out",
-            f"--format={kind}",
-            "--max-errors=0.1",
-        ]
+        assert json.loads(command[6]) == {
+            "model": str(uri),
+            "inputs": ["a/*.csv", "b.csv"],
+            "output_dir": "out",
+            "options": {"format": kind, "max_errors": 0.1, "time_zone": ""},
+            "trust": [],
+        }
 
 
 def test_a_model_is_called_by_the_folder_of_its_runs_too():

@@ -92,12 +92,12 @@ def test_predict_asks_for_trust(stranger, mark, digits, capfd):
 def test_batch_predict_asks_for_trust_and_its_parts_have_it(
     stranger, mark, digits, tmp_path, capsys
 ):
-    flags = [f"--input={digits}", f"--output={tmp_path / 'out'}"]
-    arguments = [f"--model={stranger()}", *flags]
-    assert batch_predict(arguments) == 2
+    arguments = {"model": str(stranger()), "inputs": [digits], "output_dir": str(tmp_path / "out")}
+    assert batch_predict(json.dumps({**arguments, "options": {}, "trust": []})) == 2
     assert "--trust-code" in capsys.readouterr().err
     assert not mark.exists()
-    assert batch_predict([*arguments, "--trust-code"]) == 0
+    trusting = {**arguments, "options": {}, "trust": ["--trust-code"]}
+    assert batch_predict(json.dumps(trusting)) == 0
     assert mark.exists()
 
 
@@ -193,8 +193,8 @@ def test_a_graph_with_files_is_refused_without_its_flag(tmp_path, trainyard, dig
     assert "--trust-graph" in error
     with pytest.raises(TrainerError, match="--trust-graph"):
         load_ready_predictor(folder)
-    flags = [f"--input={digits}", f"--output={tmp_path / 'out'}"]
-    assert batch_predict([f"--model={folder}", *flags]) == 2
+    arguments = {"model": folder, "inputs": [digits], "output_dir": str(tmp_path / "out")}
+    assert batch_predict(json.dumps({**arguments, "options": {}, "trust": []})) == 2
     assert "--trust-graph" in capsys.readouterr().err
     assert trainyard(*upload, "--trust-graph")[0] == 0
     [version] = versions(api).values()

@@ -341,7 +341,7 @@ def two_stages(tmp_path, monkeypatch):
     warm = Warm([MODULES, ["slow"]], log_path=tmp_path / "warm.log")
     (tmp_path / "hold").touch()
     warm.start()
-    warm.await_begun(60)
+    warm.await_ready(60, any_stage=True)
     yield warm
     warm.close()
 
