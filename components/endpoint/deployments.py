@@ -54,10 +54,15 @@ def find_deployed(endpoint: Json, version: ResourceName) -> str:
 
 def resources_beside(endpoint: Json, version: ResourceName) -> Json:
     """Return `dedicatedResources` of the same model's version with the most traffic, or {}."""
-    split, models = traffic_of(endpoint), endpoint.get("deployedModels", [])
+    models = endpoint.get("deployedModels", [])
     same = [model for model in models if version_of(model).unversioned == version.unversioned]
-    busiest: Json = max(same, key=lambda model: split.get(model["id"], 0), default={})
-    return dict(busiest.get("dedicatedResources", {}))
+    return dict(busiest(endpoint, same).get("dedicatedResources", {}))
+
+
+def busiest(endpoint: Json, models: list[Json]) -> Json:
+    """Return the deployed model with the most traffic among some, {} without one."""
+    split = traffic_of(endpoint)
+    return max(models, key=lambda model: split.get(model["id"], 0), default={})
 
 
 def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, resources: Json) -> str:

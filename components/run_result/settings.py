@@ -25,13 +25,18 @@ SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")
 
 
 def settings_of(job: Json) -> dict[str, Any]:
-    """Return the parameters of a run by name, keys of a JSON object as `train.epochs`.
+    """Return the settings of a run, as `settings_in`."""
+    return settings_in(parameters_of(job))
+
+
+def settings_in(parameters: Json) -> dict[str, Any]:
+    """Return parameters of a run by name, keys of a JSON object as `train.epochs`.
 
     A webhook's URL is without its path, which is often a secret. The workload is its name, also
     where the parameter is the path of a snapshot, NAME-DIGEST.
     """
     settings: dict[str, Any] = {}
-    for name, value in parameters_of(job).items():
+    for name, value in parameters.items():
         if name in PLACES:
             continue
         group = as_object(value) if name in GROUPS else None

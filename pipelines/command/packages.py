@@ -6,7 +6,7 @@ from pathlib import Path
 from pipelines.config.built_in import RUNS
 from pipelines.dags import PIPELINES
 from pipelines.package import registry
-from pipelines.package.compile import write_other, write_package
+from pipelines.package.compile import compile_other, compile_pipeline, write_package
 from pipelines.package.digests import with_digests
 from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
@@ -79,12 +79,12 @@ def add_image(image: argparse.ArgumentParser) -> None:
 
 def _compile(arguments: argparse.Namespace) -> None:
     for name in arguments.pipelines:
-        image = arguments.image or default_image()
-        print(write_other(arguments.output_dir, image=image, name=name))
+        text = compile_other(arguments.image or default_image(), name=name)
+        print(write_package(arguments.output_dir, name=name, text=text))
     for source in arguments.workloads or ([] if arguments.pipelines else RUNS):
         config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
-        image = arguments.image or image_of(config.workload)
-        print(write_package(arguments.output_dir, image=image, config=config))
+        text = compile_pipeline(arguments.image or image_of(config.workload), config=config)
+        print(write_package(arguments.output_dir, name=config.name, text=text))
 
 
 def _upload(arguments: argparse.Namespace) -> None:

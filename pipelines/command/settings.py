@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from components.run_result.settings import settings_of
+from components.run_result.settings import settings_in
 from pipelines.command.actions import add_json, print_json
 from pipelines.command.actions import describe as set_description
 from pipelines.config.run_config import RunConfig
@@ -40,7 +40,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 def _settings(arguments: argparse.Namespace) -> int:
     config = find_run(arguments.workload)
     if arguments.json:
-        return print_json(settings_of({"runtimeConfig": {"parameterValues": config.parameters()}}))
+        return print_json(settings_in(config.parameters()))
     for line in _lines(config, has_all=arguments.all):
         print(line)
     return OK

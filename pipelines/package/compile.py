@@ -83,17 +83,13 @@ def _compiled(pipeline: Any, image: str, **options: Any) -> str:
         return path.read_text(encoding="utf-8").replace(IMAGE, image)
 
 
-def write_package(folder: Path, *, image: str, config: RunConfig) -> Path:
-    """Write `WORKLOAD.yaml` to a folder; return its path."""
-    return _written(folder, config.name, compile_pipeline(image, config=config))
+def compile_other(image: str, *, name: str) -> str:
+    """Return one of the other pipelines as YAML, with `image` in every container."""
+    return _compiled(pkgutil.resolve_name(PIPELINES[name]), image)
 
 
-def write_other(folder: Path, *, image: str, name: str) -> Path:
-    """Write one of the other pipelines to a folder as `NAME.yaml`; return its path."""
-    return _written(folder, name, _compiled(pkgutil.resolve_name(PIPELINES[name]), image))
-
-
-def _written(folder: Path, name: str, text: str) -> Path:
+def write_package(folder: Path, *, name: str, text: str) -> Path:
+    """Write `NAME.yaml` to a folder; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.yaml"
     path.write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 from components.model_version.companions import INPUT_FILE, read_companion_object
 from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.settings.options import PrepareOptions
-from components.run_result.settings import SOURCE_DIGEST, WORKLOAD, settings_of
+from components.run_result.settings import SOURCE_DIGEST, WORKLOAD, settings_in
 from components.shared.text.value_text import first_of
 from pipelines.plan.earlier_tasks import EarlierTask
 from pipelines.plan.forecast import TaskForecast, known_of
@@ -63,7 +63,7 @@ def _settings(parameters: Json) -> dict[str, Any]:
         for name, value in parameters.items()
         if name not in (FINGERPRINT, COMPARISON, IMAGE, *PLAN)
     }
-    return settings_of({"runtimeConfig": {"parameterValues": plain}})
+    return settings_in(plain)
 
 
 def _code(task: TaskForecast, before: EarlierTask, workloads: list[str]) -> Iterator[str]:

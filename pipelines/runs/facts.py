@@ -4,7 +4,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.run_result.settings import settings_of
+from components.run_result.settings import settings_in
 from components.run_result.summary import GATE_FAILED, Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import SCHEDULE_LABEL
@@ -50,7 +50,7 @@ def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
         run = default_run(name, name=name)
     else:
         return settings  # a pipeline of another repository
-    defaults = settings_of({"runtimeConfig": {"parameterValues": run.parameters()}})
+    defaults = settings_in(run.parameters())
     return {
         name: value
         for name, value in settings.items()

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from components.endpoint.deployments import traffic_of, version_of
+from components.endpoint.deployments import busiest, version_of
 from components.endpoint.ensure import find_endpoint
 from components.endpoint.request_log import LoggedRequest, is_logging, read_logged
 from components.endpoint.watch.comparison import (
@@ -157,11 +157,10 @@ def served_version(endpoint: Json) -> str:
     Raises:
         StepError: no model is deployed.
     """
-    deployed, split = endpoint.get("deployedModels", []), traffic_of(endpoint)
+    deployed = busiest(endpoint, endpoint.get("deployedModels", []))
     if not deployed:
         raise StepError(f"no model is deployed to {endpoint['displayName']}")
-    busiest = max(deployed, key=lambda deployed_model: split.get(deployed_model["id"], 0))
-    return version_of(busiest).name
+    return version_of(deployed).name
 
 
 def read_workload(version: Json) -> Workload:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pipelines.config.built_in import RUNS
-from pipelines.package.compile import write_package
+from pipelines.package.compile import compile_pipeline, write_package
 from vertex_local.tests.support.pipeline_runs import Runs, task_detail
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 
@@ -16,7 +16,10 @@ START_TIMEOUT_SECONDS = 60
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    return [write_package(folder, image="trainyard:test", config=run()) for run in RUNS.values()]
+    return [
+        write_package(folder, name=name, text=compile_pipeline("trainyard:test", config=run()))
+        for name, run in RUNS.items()
+    ]
 
 
 @pytest.fixture(scope="module")
