@@ -62,6 +62,8 @@ USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
+UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,\'\s]\S*)$"
+MOST_UNITS = 5  # of a column
 MOST_BUCKETS = 1_000_000
 WORDS = 3  # mean number of words from which a column is a text
 
@@ -265,8 +267,21 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
         column.guess(IGNORED, seen=seen)
     else:
         is_rare = unique > max(MOST_CODES, len(texts) / 2)
+        units = _units(column)
         seen = _shares(column) + "; few rows of each" * is_rare
-        _guess_category(column, seen, is_said=is_rare)
+        if units:
+            seen += (
+                f"; perhaps quantities in {', '.join(units)}: write them in one unit to use them"
+            )
+        _guess_category(column, seen, is_said=is_rare or bool(units))
+
+
+def _units(column: TableColumn) -> list[str]:
+    """Return the few units that nearly all values have behind a number, [] of none or of codes."""
+    units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
+    few = sorted(units.unique().to_pylist())
+    is_few = len(few) <= MOST_UNITS and not any(map(str.isupper, few))
+    return few if is_few and len(units) > LARGE_SHARE * len(column.present) else []
 
 
 def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:

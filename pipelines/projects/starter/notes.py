@@ -1,11 +1,15 @@
 """Notes of `trainyard new` on a table: each guess that a user may want to change, in one line."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow.compute as pc
 
 from components.prepare_examples.tables.columns import INDEX_NAMES
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import call, literal, quoted
 from pipelines.projects.starter.column import (
+    FEWEST_NUMBERS,
     GROUP,
     IGNORED,
     KEY,
@@ -23,11 +27,26 @@ MOST_MISTAKES = 3  # of a column
 def notes_of(contents: Contents, columns: Sequence[TableColumn]) -> Iterator[str]:
     """Yield the notes on the columns of a table and on its rows."""
     yield from shared((column, note) for column in columns for note in _on(contents, column))
+    for row, names in _totals(columns).items():
+        where = contents.row_text(row)
+        yield f"{first_of(names, MOST_SHOWN)}: {where} has the sum of all others: remove a total"
     if contents.num_headers:
         repeated = "repeats" if contents.num_headers == 1 else "repeat"
         yield f"{rows_text(contents.num_headers)} {repeated} the header: left out"
     if contents.ragged:
         yield f"{rows_text(len(contents.ragged))} left out: {contents.ragged[0]}"
+
+
+def _totals(columns: Iterable[TableColumn]) -> dict[int, list[str]]:
+    """Return the columns of which a row has the sum of all other rows, by the row."""
+    totals: dict[int, list[str]] = {}
+    for column in columns:
+        if column.written and column.role not in (KEY, GROUP):
+            most, total = column.summary["max"], pc.sum(column.numbers).as_py()
+            is_sum = most > 0 and math.isclose(total, 2 * most, rel_tol=1e-12)
+            if is_sum and column.num_unique >= FEWEST_NUMBERS:
+                totals.setdefault(pc.index(column.numbers, most).as_py(), []).append(column.name)
+    return totals
 
 
 def shared(notes: Iterable[tuple[TableColumn, str]]) -> Iterator[str]:

@@ -570,6 +570,17 @@ def test_notes_of_one_kind_are_one_note(begin):
     assert blanks == f"{shown} and 6 more: blanks around values are no part of them"
 
 
+def test_a_line_of_totals_and_quantities_in_several_units_are_said(begin):
+    votes = [7 + at * 7 % 299 for at in ROWS[1:]]
+    weights = [f"{60 + at % 40}{'lbs' if at % 9 else ' kg'}" for at in ROWS]
+    floors = [f"{at % 7 + 1}{'AB'[at % 2]}" for at in ROWS]
+    rows = {"votes": [*votes, sum(votes)], "weight": weights, "floor": floors, "left": LEFT}
+    notes = begin(rows, "left").notes
+    assert [note.partition(": ")[0] for note in notes] == ["weight", "votes"]
+    assert "perhaps quantities in kg, lbs" in notes[0]
+    assert notes[1] == "votes: row 300 has the sum of all others: remove a total"
+
+
 @pytest.mark.parametrize("case", READINGS)
 def test_each_reading_is_declared_and_said(begin, written, case):
     columns, expected, note = READINGS[case]
