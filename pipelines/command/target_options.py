@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import glob
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from pipelines.places.target import (
 )
 from trainer import paths
 from trainer.errors import ConfigError
+from trainer.references import STATE_DIR_VARIABLE
+from trainer.runtime.processes import ending_with_parent
 
 if TYPE_CHECKING:
     from pipelines.places.local_service import LocalService
@@ -164,3 +167,13 @@ def with_api(
             return action(api, arguments)
 
     return command
+
+
+def run_module(
+    arguments: argparse.Namespace, module: str, *words: str, timeout_seconds: float | None = None
+) -> int:
+    """Run a module of ours that loads a model and a user's code, in a process; return its code."""
+    sys.stdout.flush()
+    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
+    command = ending_with_parent(module, *words)
+    return subprocess.run(command, check=False, env=env, timeout=timeout_seconds).returncode

@@ -3,22 +3,17 @@
 import argparse
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from components.shared.vertex.creations import create_labelled
 from pipelines.command.actions import describe
 from pipelines.command.serving.models import add_machine
-from pipelines.command.target_options import add_target, api_of
+from pipelines.command.target_options import add_target, api_of, run_module
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
 from pipelines.predictions.options import FORMATS, PredictOptions
 from pipelines.serving import batch
 from trainer import paths
 from trainer.config.trust import add_trust_flags, trust_of
-from trainer.references import STATE_DIR_VARIABLE
-from trainer.runtime.processes import ending_with_parent
 
 PREDICT = f"""\
 Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
@@ -93,10 +88,7 @@ def _predict(arguments: argparse.Namespace) -> int:
         "options": dataclasses.asdict(options),
         "trust": trust.flags(),
     }
-    command = ending_with_parent("pipelines.predictions", json.dumps(request))
-    sys.stdout.flush()
-    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
-    return subprocess.run(command, check=False, env=env).returncode
+    return run_module(arguments, "pipelines.predictions", json.dumps(request))
 
 
 def _create_job(arguments: argparse.Namespace) -> int:

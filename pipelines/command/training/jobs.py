@@ -2,8 +2,6 @@
 
 import argparse
 import math
-import os
-import subprocess
 import sys
 
 from components.shared.vertex.api import VertexApi
@@ -17,7 +15,7 @@ from pipelines.command.actions import (
     print_table,
 )
 from pipelines.command.parser import seconds
-from pipelines.command.target_options import api_of, with_api
+from pipelines.command.target_options import api_of, run_module, with_api
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, TIMEOUT, exit_codes_text
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.view import job_summary, jobs_table, newest_jobs, replicas_table
@@ -25,8 +23,6 @@ from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json
 from trainer.errors import ConfigError
-from trainer.references import STATE_DIR_VARIABLE
-from trainer.runtime.processes import ending_with_parent
 
 EXAMPLES_FLAG = "--examples-dir="
 TIMEOUT_SECONDS = 24 * 3600.0  # of an evaluation
@@ -123,12 +119,10 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     examples = [arg for arg in args if arg.startswith(EXAMPLES_FLAG)][:1]
     if not examples:
         raise ConfigError(f"job {arguments.name} has no {EXAMPLES_FLAG}: it is no training of ours")
-    # A process of its own, which imports TensorFlow and the code of the workload.
-    command = ending_with_parent("components.evaluate", f"--model={model}", *examples)
-    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
+    words = [f"--model={model}", *examples]
     if arguments.json:
-        command.append("--json")
-    return subprocess.run(command, check=False, env=env, timeout=TIMEOUT_SECONDS).returncode
+        words.append("--json")
+    return run_module(arguments, "components.evaluate", *words, timeout_seconds=TIMEOUT_SECONDS)
 
 
 def _wait(api: VertexApi, arguments: argparse.Namespace) -> int:
