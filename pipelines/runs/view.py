@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import RUN_LABEL
-from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import (
     TaskView,
     details_in,
@@ -135,7 +134,7 @@ class TrainingLog:
 def training_job(api: VertexApi, run: str) -> str:
     """Return the id of a run's training job, "" if it has not been created."""
     jobs = api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
-    return next((ResourceName.from_name(job["name"]).id for job in jobs), "")
+    return next((short_name(job["name"]) for job in jobs), "")
 
 
 Label = tuple[str, Callable[[Json], str]]  # a task's name, and the form of its job's lines

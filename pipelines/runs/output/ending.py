@@ -35,7 +35,7 @@ def print_result(
     folder = target.run_dir(summary.run)
     facts = {
         "whole run": f"{summary.state.lower()}, {summary.seconds:.1f} s",
-        **_metrics(summary),
+        **metric_lines(summary, dict.fromkeys(limit.metric for limit in limits_of(summary))),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(summary.reasons)])),
         "new data": "; ".join(summary.news),
         "promoted": summary.promoted_before,
@@ -101,10 +101,6 @@ def _prediction_lines(uri: str) -> list[str]:
     if not uri or not path.is_file():
         return []
     return [*path.read_text().strip().strip("`").strip("\n").splitlines(), ""]
-
-
-def _metrics(summary: Summary) -> dict[str, str]:
-    return metric_lines(summary, dict.fromkeys(limit.metric for limit in limits_of(summary)))
 
 
 def _drift(summary: Summary) -> str:
