@@ -16,7 +16,7 @@ from components.prepare_examples.existing_records.record_schema import (
     INT,
     RecordFeature,
 )
-from components.prepare_examples.tables.reading.kinds import gzip_errors, open_bytes
+from components.prepare_examples.tables.reading.kinds import GZIP_ERRORS, open_bytes
 from components.prepare_examples.tfrecords.records import (
     HEAD_BYTES,
     TAIL_BYTES,
@@ -51,7 +51,7 @@ def read_records(path: Path) -> Iterator[bytes]:
                 if content[size:] != frame_tail(record):
                     raise DataError(_damage(path, number, "its content does not fit its checksum"))
                 yield record
-    except gzip_errors() as error:
+    except GZIP_ERRORS as error:
         raise DataError(_damage(path, number + 1, str(error))) from error
 
 

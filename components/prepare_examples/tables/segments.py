@@ -17,7 +17,7 @@ from components.prepare_examples.tables.pictures import Pictures, load_pictures,
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.reading.csv_files import record_blocks
 from components.prepare_examples.tables.reading.files import JSON, open_records
-from components.prepare_examples.tables.reading.kinds import PARQUET, damaged, gzip_errors
+from components.prepare_examples.tables.reading.kinds import PARQUET
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.prepare_examples.tables.row_hash import hash_raw_rows
 from components.prepare_examples.tables.rows import (
@@ -82,25 +82,22 @@ def _csv_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iter
     file, row = segment.file, segment.first_row
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
     own, names = file.columns[: file.num_own], file.names[: file.num_own]
-    try:
-        with open_records(file.path, file.kind, segment.start) as opened:
-            records = record_blocks(opened, num_bytes, name=file.path, num_columns=len(own))
-            for content, ends in records:
-                raw = read_csv(content, own, schema, separator=file.separator, header=names)
-                if raw.num_rows != len(ends):
-                    raise DataError(
-                        f"{file.path}, from row {row + 1} on: {len(ends)} records by their"
-                        f" newlines, but {raw.num_rows} as parsed; check these rows for quotes"
-                        " within fields and for carriage returns"
-                    )
-                row += raw.num_rows
-                if is_hashed:
-                    texts = dict.fromkeys(names, pa.binary())
-                    table, _ = parse_csv(content, names, texts, file.separator)
-                    raw = _with_hashes(raw, table, segment)
-                yield raw
-    except gzip_errors() as error:
-        raise damaged(file.path, error) from error
+    with open_records(file.path, file.kind, segment.start) as opened:
+        records = record_blocks(opened, num_bytes, name=file.path, num_columns=len(own))
+        for content, ends in records:
+            raw = read_csv(content, own, schema, separator=file.separator, header=names)
+            if raw.num_rows != len(ends):
+                raise DataError(
+                    f"{file.path}, from row {row + 1} on: {len(ends)} records by their newlines,"
+                    f" but {raw.num_rows} as parsed; check these rows for quotes within fields and"
+                    " for carriage returns"
+                )
+            row += raw.num_rows
+            if is_hashed:
+                texts = dict.fromkeys(names, pa.binary())
+                table, _ = parse_csv(content, names, texts, file.separator)
+                raw = _with_hashes(raw, table, segment)
+            yield raw
 
 
 def _typed_records(segment: Segment, schema: TableSchema, is_hashed: bool) -> Iterator[Raw]:

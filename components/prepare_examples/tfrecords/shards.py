@@ -108,17 +108,10 @@ def shard_file(split: str, index: int, count: int, compression: str = "GZIP") ->
 def plan_shards(
     splits: Mapping[str, Rows], num_shards: Mapping[str, int], *, compression: str = "GZIP"
 ) -> list[Shard]:
-    """Return shards of each split, of equal size or one example more; none is empty.
-
-    Raises:
-        DataError: a number of shards is not positive.
-    """
+    """Return shards of each split, of equal size or one example more; none is empty."""
     shards = []
     for split, (part, start, stop) in splits.items():
-        count = num_shards.get(split, DEFAULT_NUM_SHARDS[split])
-        if count < 1:
-            raise DataError(f"the number of {split} shards is {count}; it must be at least 1")
-        count = min(count, stop - start)
+        count = min(num_shards.get(split, DEFAULT_NUM_SHARDS[split]), stop - start)
         cuts = [start + (stop - start) * index // count for index in range(count + 1)]
         for index in range(count):
             file = shard_file(split, index, count, compression)

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from components.prepare_examples.tables.reading.encodings import NOT_UTF_8
-from components.prepare_examples.tables.reading.kinds import damaged, gzip_errors, open_text
+from components.prepare_examples.tables.reading.kinds import open_text, whole_gzip
 from pipelines.predictions.inputs.batch import BATCH_ROWS, Batch
 from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
@@ -79,10 +79,8 @@ def _key(instance: Any) -> Any:
 
 
 def _numbered(file: IO[bytes], path: str) -> Iterator[tuple[int, bytes]]:
-    try:
+    with whole_gzip(path):
         for number, line in enumerate(file, 1):
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if text.strip():
                 yield number, text
-    except gzip_errors() as error:
-        raise damaged(path, error) from error

@@ -107,7 +107,7 @@ def test_a_shard_that_cannot_be_written_is_named_and_never_looks_complete(
     photographs = RawImages(CIFAR10.format, str(tiny_cifar10(num_batch=20)))
     with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
         write_shard((many, 0), images=photographs, output_dir=str(tmp_path))
-    shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
+    shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "test", 0, 20)
     digits = RawImages(MNIST.format, str(tiny_mnist()))
     with pytest.raises(OSError, match=r"nowhere.*test-00000"):
         write_shard((shard, 0), images=digits, output_dir=str(tmp_path / "nowhere"))

@@ -182,24 +182,24 @@ def record_blocks(
     Raises:
         DataError: a quote is never closed, or a record is longer than MAX_BLOCK_BYTES.
     """
-    rest, left = b"", sys.maxsize if num_bytes is None else num_bytes
+    rest, left, row = b"", sys.maxsize if num_bytes is None else num_bytes, 1
     most = max(BLOCK_BYTES, COLUMN_BYTES * num_columns)
     while chunk := file.read(min(most, left)):
         left -= len(chunk)
         block = rest + chunk
         ends = record_ends(block)
-        cut = int(ends[-1]) if len(ends) else 0
+        cut, row = int(ends[-1]) if len(ends) else 0, row + len(ends)
         rest = block[cut:]
         if len(rest) > MAX_BLOCK_BYTES:
-            raise _open_quote(name, rest)
+            raise _open_quote(name, row, rest)
         if cut:
             yield block[:cut], ends
     if rest.count(b'"') % 2:
-        raise _open_quote(name, rest)
+        raise _open_quote(name, row, rest)
     if rest.strip():
         yield rest, np.array([len(rest)])
 
 
-def _open_quote(name: str, record: bytes) -> DataError:
+def _open_quote(name: str, row: int, record: bytes) -> DataError:
     start = record[:80].decode(errors="replace")
-    return DataError(f"{name}: a record does not end; close the quote in {start!r}…")
+    return DataError(f"{name}, row {row}: a record does not end; close the quote in {start!r}…")

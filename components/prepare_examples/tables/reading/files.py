@@ -1,6 +1,7 @@
 """The files of a table: their headers, and the offsets at which CSV files can be split."""
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -118,15 +119,15 @@ def _open(path: str, header: Sequence[str]) -> TableFile:
     return TableFile(path, kind, num_bytes, csv.names, csv.data_start, separator=csv.separator)
 
 
-def open_records(path: str, kind: str, start: int) -> IO[bytes]:
-    """Open a CSV file at the offset of a record."""
-    if kind == CSV:
-        file: IO[bytes] = Path(path).open("rb")  # noqa: SIM115
-        file.seek(start)
-        return file
-    file = kinds.open_text(path)
-    file.read(start)
-    return file
+@contextlib.contextmanager
+def open_records(path: str, kind: str, start: int) -> Iterator[IO[bytes]]:
+    """Open a CSV file at the offset of a record; DataError if it is gzipped and damaged."""
+    with kinds.whole_gzip(path), kinds.open_text(path) as file:
+        if kind == CSV:
+            file.seek(start)
+        else:
+            file.read(start)
+        yield file
 
 
 def scan(file: TableFile, targets: Iterable[int]) -> list[Cut]:
@@ -149,14 +150,11 @@ def scan(file: TableFile, targets: Iterable[int]) -> list[Cut]:
 def count_rows(file: TableFile, most: int) -> int:
     """Return the number of rows of a CSV file that is read from its start only, at most `most`."""
     num_rows = 0
-    try:
-        with open_records(file.path, file.kind, file.data_start) as content:
-            for _, ends in record_blocks(content, None, name=file.path):
-                num_rows += len(ends)
-                if num_rows >= most:
-                    return most
-    except kinds.gzip_errors() as error:
-        raise kinds.damaged(file.path, error) from error
+    with open_records(file.path, file.kind, file.data_start) as content:
+        for _, ends in record_blocks(content, None, name=file.path):
+            num_rows += len(ends)
+            if num_rows >= most:
+                return most
     return num_rows
 
 

@@ -1,6 +1,7 @@
 """Kinds of files, told by their first bytes, and texts of any encoding as UTF-8."""
 
 import codecs
+import contextlib
 import gzip
 import io
 import json
@@ -8,6 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,6 +21,7 @@ from trainer.workloads.encoding.image_files import SUFFIXES
 PARQUET, RECORDS, LINES, ARRAY, TEXT = "parquet", "records", "JSON lines", "JSON array", "text"
 OBJECT = "JSON object"  # of labels, or of further columns, by the name of a file
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of reading a damaged gzip file
 HEAD_BYTES = 1 << 16
 UTF_8 = "utf-8"
 FEWEST_ZEROS = 0.02  # of the bytes of UTF-16
@@ -78,11 +81,8 @@ def file_kind(path: str) -> str:
 
 def read_head(path: str) -> bytes:
     """Return a file's first bytes, unpacked if it is gzipped."""
-    try:
-        with open_bytes(path) as file:
-            return file.read(HEAD_BYTES)
-    except gzip_errors() as error:
-        raise damaged(path, error) from error
+    with whole_gzip(path), open_bytes(path) as file:
+        return file.read(HEAD_BYTES)
 
 
 def is_gzip(path: str) -> bool:
@@ -135,14 +135,15 @@ def encoding_of(head: bytes) -> str:
     return UTF_8 if CONTROL.search(text) else encoding
 
 
-def gzip_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions raised by reading a damaged gzip file."""
-    return (gzip.BadGzipFile, EOFError, zlib.error)
-
-
-def damaged(path: str, error: Exception) -> DataError:
-    """Return the error for a gzip file that is truncated or damaged."""
-    return DataError(f"{path} is not a complete gzip file: {error}; download or copy it again")
+@contextlib.contextmanager
+def whole_gzip(path: str) -> Iterator[None]:
+    """Raise DataError if a gzip file that is read meanwhile is truncated or damaged."""
+    try:
+        yield
+    except GZIP_ERRORS as error:
+        raise DataError(
+            f"{path} is not a complete gzip file: {error}; download or copy it again"
+        ) from error
 
 
 class _Recoded(io.RawIOBase):

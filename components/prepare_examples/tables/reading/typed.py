@@ -60,23 +60,20 @@ def json_rows(path: str) -> Iterator[dict[str, Any]]:
     Raises:
         DataError: a line is no JSON object, or the array is damaged; names the line.
     """
-    try:
-        with kinds.open_text(path) as file:
-            kind = kinds.file_kind(path)
-            if kind == kinds.OBJECT:
-                [content] = _parsed(b"[%b]" % file.read(), path, "the object")
-                for name, value in content.items():
-                    yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
-                return
-            if kind == kinds.ARRAY:
-                yield from _parsed(file.read(), path, "the array")
-                return
-            for number, line in enumerate(file, start=1):
-                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if text.strip():
-                    yield from _parsed(b"[%b]" % text, path, f"line {number}")
-    except kinds.gzip_errors() as error:
-        raise kinds.damaged(path, error) from error
+    with kinds.whole_gzip(path), kinds.open_text(path) as file:
+        kind = kinds.file_kind(path)
+        if kind == kinds.OBJECT:
+            [content] = _parsed(b"[%b]" % file.read(), path, "the object")
+            for name, value in content.items():
+                yield {"file": name, **(value if isinstance(value, dict) else {"label": value})}
+            return
+        if kind == kinds.ARRAY:
+            yield from _parsed(file.read(), path, "the array")
+            return
+        for number, line in enumerate(file, start=1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if text.strip():
+                yield from _parsed(b"[%b]" % text, path, f"line {number}")
 
 
 def _parsed(text: bytes, path: str, part: str) -> list[dict[str, Any]]:
