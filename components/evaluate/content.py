@@ -69,13 +69,7 @@ def evaluation_content(assessed: Assessment, checks: Sequence[Check]) -> Json:
         "gain": gain.to_json() if gain else None,
         "own_constant": _own_constant(judged, comparison.metric),
         "slices": [_slice(part, comparison.metric, options) for part in comparison.slices],
-        "checks": [
-            {
-                **{"name": c.name, "value": c.value, "limit": c.limit},
-                **{"ok": c.is_ok, "sure": c.is_sure, "text": c.text},
-            }
-            for c in checks
-        ],
+        "checks": [check.to_json() for check in checks],
         "curves": _curves(evaluation, held_out),
         "confusion": evaluation.confusion,
         "pairs": evaluation.pairs,

@@ -50,6 +50,13 @@ class SplitRows:
         statistics = read_object(Path(examples_dir, STATISTICS_FILE), "splits.train.features")
         self._features = statistics["splits"]["train"]["features"]
 
+    def write_all(self, root: Path, folds: Sequence[Mapping[str, Array]]) -> list[Path]:
+        """Write each fold into a folder of its own, and return the folders."""
+        folders = [root / f"fold {number} of {len(folds)}" for number in range(1, len(folds) + 1)]
+        for folder, fold in zip(folders, folds, strict=True):
+            self.write(folder, fold)
+        return folders
+
     def write(self, folder: Path, fold: Mapping[str, Array]) -> None:
         """Write the rows of a fold's splits as a dataset, with the statistics of all columns."""
         folder.mkdir(parents=True, exist_ok=True)

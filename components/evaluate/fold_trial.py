@@ -57,13 +57,13 @@ def run_trial(flags: Sequence[str], *, count: int) -> None:
     config = parse_flags(flags)
     output = resolve_folders("", os.environ).checkpoints
     is_remote = paths.is_in_bucket(output)
-    root, folders = Path(tempfile.mkdtemp() if is_remote else output, "folds"), list[Path]()
+    root = Path(tempfile.mkdtemp() if is_remote else output, "folds")
     parts, rows = deal_rows(str(paths.local_path(config.examples_dir)), count)
-    for number in range(count):
-        folders.append(root / f"fold {number + 1} of {count}")
-        is_eval = parts == number
-        fold = {"train": np.flatnonzero(~is_eval), "eval": np.flatnonzero(is_eval)}
-        rows.write(folders[-1], fold)
+    is_eval = [parts == number for number in range(count)]
+    folders = rows.write_all(
+        root,
+        [{"train": np.flatnonzero(~chosen), "eval": np.flatnonzero(chosen)} for chosen in is_eval],
+    )
     metric, _ = name_and_direction(config.best_metric)
     values, trained = list[float](), set[Path]()
     for ended in train_all(folders, flags, timeout_seconds=A_DAY_SECONDS):

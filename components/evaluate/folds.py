@@ -125,17 +125,14 @@ def cross_validate(case: Case) -> OutOfFold | None:
         return None
     manifest = read_object(Path(case.examples_dir, MANIFEST), "splits", "workload")
     options = case.options
-    if not (note := folds_note(manifest, options)):
+    if not (count := num_folds(manifest, options)):
         return None
-    logger.info("%s", note)
-    count = num_folds(manifest, options)
+    logger.info("%s", folds_note(manifest, options))
     rows = SplitRows(case.examples_dir, manifest, SPLITS)
     share = manifest["splits"]["eval"]["num_examples"] / len(rows.keys)
     dealt = deal_folds(rows.keys, count, eval_share=share)
     with tempfile.TemporaryDirectory(prefix="folds-") as root:
-        folders = [Path(root, f"fold {at} of {len(dealt)}") for at in range(1, len(dealt) + 1)]
-        for folder, fold in zip(folders, dealt, strict=True):
-            rows.write(folder, fold)
+        folders = rows.write_all(Path(root), dealt)
         timeout_seconds = SHARE_OF_TIME * options.timeout_seconds
         then = partial(_predict, case=case)
         for folder in train_all(folders, case.flags, timeout_seconds=timeout_seconds, then=then):

@@ -71,8 +71,10 @@ class Evaluated:
 
     def with_note(self, text: str) -> "Evaluated":
         """Return the same with a first reason that is met; "" for none."""
-        note = {"name": "note", "value": None, "limit": None, "ok": True, "sure": True}
-        checks = [{**note, "text": text}] * bool(text) + self.content["checks"]
+        if not text:
+            return self
+        note = Check(name="note", is_ok=True, text=text).to_json()
+        checks = [note, *self.content["checks"]]
         return replace(self, content={**self.content, "checks": checks})
 
 

@@ -56,6 +56,11 @@ class Check:
     limit: float | None = None
     is_sure: bool = True
 
+    def to_json(self) -> Json:
+        """Return the check for evaluation.json."""
+        facts = {"name": self.name, "value": self.value, "limit": self.limit}
+        return {**facts, "ok": self.is_ok, "sure": self.is_sure, "text": self.text}
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -168,7 +173,7 @@ def check_limits(
 
 def judge(checks: Sequence[Check]) -> Judgement:
     """Return the verdict: passed if all checks are."""
-    return judgement_of([{"ok": check.is_ok, "text": check.text} for check in checks])
+    return judgement_of([check.to_json() for check in checks])
 
 
 def judgement_of(checks: Sequence[Json]) -> Judgement:

@@ -1,7 +1,7 @@
 """Values as people write them in files and requests: blanks, true and false, money and percent."""
 
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 
 SPELLINGS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
@@ -46,13 +46,20 @@ class Written:
         signs: texts before or after a number that are left out, such as "$", "%" and "kg"; one
             after it may have a factor, as "K=1000". With "()" a number in brackets is negative,
             with "-" one before a minus.
+        decimal, thousands: no more; `written` has both.
     """
 
     _: KW_ONLY
     written: str = PLAIN
     signs: tuple[str, ...] = ()
+    decimal: InitVar[str] = ""
+    thousands: InitVar[str] = ""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, decimal: str, thousands: str) -> None:
+        if decimal or thousands:
+            forms = {signs: repr(form) for form, signs in DIGITS.items() if form != INDIAN}
+            form = forms.get((decimal or ".", thousands), "one of " + ", ".join(forms.values()))
+            raise ValueError(f"decimal and thousands are one argument now: written, here {form}")
         if self.written not in DIGITS:
             raise ValueError(f"written is {self.written!r}; it must be one of {', '.join(DIGITS)}")
         if isinstance(self.signs, str) or not all(re.match(SIGN, sign) for sign in self.signs):
