@@ -109,7 +109,11 @@ def find_damage(shards: Iterable[ShardFile], compression: str) -> InputError | N
     for shard in shards:
         num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples + 1)
         if num_good < shard.num_examples:
-            return _damage_error(shard, num_good, reason)
+            return InputError(
+                f"{shard.path} is damaged from record {num_good} on ({reason}):"
+                f" {shard.num_examples - num_good} examples are unreadable; prepare the examples"
+                " again"
+            )
         if num_good > shard.num_examples:
             return InputError(
                 f"{shard.path} holds more examples than the {shard.num_examples} of the manifest;"
@@ -133,22 +137,12 @@ def _check_shard(shard: ShardFile, compression: str) -> None:
     digest = hashlib.sha256()
     for piece in _read_pieces(shard.path):
         digest.update(piece)
-    if digest.hexdigest() == shard.sha256:
-        return
-    num_good, reason = _count_readable(shard.path, compression)
-    if num_good < shard.num_examples:
-        raise _damage_error(shard, num_good, reason)
-    raise InputError(f"{shard.path} differs from the manifest's sha256; prepare the examples again")
+    if digest.hexdigest() != shard.sha256:
+        differs = f"{shard.path} differs from the manifest's sha256; prepare the examples again"
+        raise find_damage([shard], compression) or InputError(differs)
 
 
-def _damage_error(shard: ShardFile, num_good: int, reason: str) -> InputError:
-    return InputError(
-        f"{shard.path} is damaged from record {num_good} on ({reason}):"
-        f" {shard.num_examples - num_good} examples are unreadable; prepare the examples again"
-    )
-
-
-def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[int, str]:
+def _count_readable(path: str, compression: str, *, at_most: int) -> tuple[int, str]:
     """Return how many records precede the first unreadable one, and why it is unreadable."""
     count = 0
     try:

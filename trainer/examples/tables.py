@@ -223,9 +223,7 @@ def measure_example(split: SplitFiles, decoder: Decoder) -> float:
     """
     if decoder.row_bytes:
         return decoder.row_bytes
-    with decoder.explaining_errors(split.shards):
-        records = next(iter(decoder.records(as_tensors(whole(split)))))
-        first = decoder.traced_decode(records, tf.constant(value=True))
+    first = first_rows(split, decoder, CHUNK_SIZE)
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 

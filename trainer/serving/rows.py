@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import InstanceError
-from trainer.request_values import as_array, bytes_as_json
+from trainer.request_values import as_array, bytes_as_json, is_example
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -71,24 +71,20 @@ def _as_predictions(outputs: Mapping[str, np.ndarray], num_rows: int) -> list[An
 
 def _parse(index: int, instance: Any, specs: Specs) -> dict[str, np.ndarray]:
     values = instance
-    if not isinstance(instance, dict) or (set(instance) == {"b64"} and "b64" not in specs):
+    if not isinstance(instance, dict) or is_example(instance, specs):
         values = dict.fromkeys(specs, instance) if len(specs) == 1 else None
     if values is None or set(values) != set(specs):
         raise InstanceError(f"instance {index}: it must hold {shown(specs)}")
+    arrays, name = dict[str, np.ndarray](), ""
     try:
-        return {name: _array(name, values[name], spec) for name, spec in specs.items()}
-    except ValueError as error:
-        raise InstanceError(f"instance {index}: {error}") from error
-
-
-def _array(name: str, value: Any, spec: tf.TensorSpec) -> np.ndarray:
-    try:
-        array = _as_array(value, spec.dtype)
+        for name, spec in specs.items():
+            arrays[name] = _as_array(values[name], spec.dtype)
+            shape = arrays[name].shape
+            if not spec.shape[1:].is_compatible_with(shape):
+                raise ValueError(f"it has shape {shape}, expected {tuple(spec.shape[1:])}")
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    if not spec.shape[1:].is_compatible_with(array.shape):
-        raise ValueError(f"{name} has shape {array.shape}, expected {tuple(spec.shape[1:])}")
-    return array
+        raise InstanceError(f"instance {index}: {name}: {error}") from error
+    return arrays
 
 
 def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:

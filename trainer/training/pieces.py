@@ -112,9 +112,6 @@ class PieceLayout:
             group: _even_sizes(embedding.size, min(embedding.size, num_devices))
             for group, embedding in zip(groups, embeddings, strict=True)
         }
-        self._num_rows = {
-            group: embedding.num_rows for group, embedding in zip(groups, embeddings, strict=True)
-        }
 
     @property
     def groups(self) -> list[PieceGroup]:
@@ -164,7 +161,8 @@ class PieceLayout:
 
     def _split_group(self, vector: tf.Tensor, group: PieceGroup) -> list[tf.Tensor]:
         if group in self._columns:
-            return self.split_columns(tf.reshape(vector, [self._num_rows[group], -1]), group)
+            rows = tf.reshape(vector, [-1, sum(self._columns[group])])
+            return self.split_columns(rows, group)
         return _split(vector, self._sizes[group])
 
     def _join_group(self, parts: Sequence[tf.Tensor], group: PieceGroup) -> tf.Tensor:

@@ -144,7 +144,7 @@ def test_texts_and_base64_are_strings_of_bytes(predictors):
         ("scale", {"row": [1, 2], "index": 2**31}, "index: it must hold .* to 2147483647"),
         ("upper", 3, "it must hold texts"),
         ("upper", {"b64": "?"}, "not base64"),
-        ("upper", ["a"], r"text has shape \(1,\), expected \(\)"),
+        ("upper", ["a"], r"text: it has shape \(1,\), expected \(\)"),
     ],
     ids=str,
 )

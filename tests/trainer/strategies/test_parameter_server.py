@@ -41,7 +41,7 @@ def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     out = tmp_path / "out"
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
-    assert "a trace up to step 60 is in" in replicas["chief/0"].log
+    assert "the trace of steps is in" in replicas["chief/0"].log
     # Of the chief, each worker and the server.
     assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 4
     # The servers counted every update: the step of the last checkpoint is theirs.

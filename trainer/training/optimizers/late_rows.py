@@ -37,7 +37,7 @@ class LateRows:
         """Create the variables beside them; to be called on their device."""
         self._rule, self._slots, self._average_rule = rule, slots, average_rule
         self._vectors = {"weights": weights, **({} if average is None else {"average": average})}
-        self._most_steps, self._lock = _MOST_STEPS, Lock(is_shared=is_shared)
+        self._lock = Lock(is_shared=is_shared)
         coefficients = rule.coefficients(np.arange(1.0, _MOST_STEPS))
         # What a row is made of: these vectors, then the terms of the rule.
         num_parts = len(self._vectors) + coefficients.shape[1]
@@ -95,7 +95,7 @@ class LateRows:
     def _apply(
         self, rows: tf.IndexedSlices, step: OptimizerStep, keep: tf.Tensor
     ) -> list[tf.Tensor]:
-        is_due = (self._count + 1) % (self._most_steps - 1) == 0
+        is_due = (self._count + 1) % (_MOST_STEPS - 1) == 0
         tf.cond(is_due, self._settle, lambda: tf.constant(0))
         ids = rows.indices
         values = dict(zip(self._all, self._read(ids, self._all), strict=True))

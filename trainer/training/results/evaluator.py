@@ -12,7 +12,6 @@ import tensorflow as tf
 from trainer import Json
 from trainer.cluster.liveness import LivenessWatch, is_reachable
 from trainer.cluster.servers import read_end
-from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.metrics.decision import DecisionRule, sampled
@@ -151,10 +150,16 @@ def evaluate_checkpoints(job: Job, old_end: Json | None) -> int:
     `old_end` is the announced end of a job that existed when this replica started. It may be of an
     earlier job; the chief removes it when it starts.
     """
-    evaluator, chief = _Evaluator(job), _ChiefWatch(job.cluster)
+    evaluator, cluster = _Evaluator(job), job.cluster
+    # A chief without other replicas has no port: whether it is alive is not known.
+    is_alone = len(cluster.replicas(*cluster.addresses)) < 2  # noqa: PLR2004
+    chief = {} if is_alone else {cluster.chief_name: cluster.trainers()[cluster.chief_name]}
+    watch: LivenessWatch | None = None
     deadline = time.monotonic() + job.config.start_timeout_seconds
     while True:
-        lost = chief.find_lost()
+        if watch is None and all(map(is_reachable, chief.values())):
+            watch = LivenessWatch(chief)
+        lost = watch.find_lost() if watch else ""
         end = read_end(job.folders.checkpoints)
         evaluator.evaluate_new()
         if end and (end != old_end or time.monotonic() > deadline):
@@ -162,35 +167,14 @@ def evaluate_checkpoints(job: Job, old_end: Json | None) -> int:
             return int(end["exit_code"])
         if lost:
             raise ReplicaLostError(f"{lost}, without announcing the end of the job")
-        if not chief.was_seen and time.monotonic() > deadline:
+        if watch is None and time.monotonic() > deadline:
             raise TrainerError(
-                f"waited {job.config.start_timeout_seconds} s for {job.cluster.chief_name}, and"
+                f"waited {job.config.start_timeout_seconds} s for {cluster.chief_name}, and"
                 f" there is no checkpoint in {job.folders.checkpoints}"
             )
         job.stop.wait(_POLL_SECONDS)
         if job.stop.is_set() and read_end(job.folders.checkpoints) in (None, old_end):
             raise Preempted("stopped by SIGTERM")
-
-
-class _ChiefWatch:
-    """Liveness of the chief; unknown for a chief without other replicas, which has no port."""
-
-    def __init__(self, cluster: Cluster):
-        is_alone = len(cluster.replicas(*cluster.addresses)) < 2  # noqa: PLR2004
-        name = cluster.chief_name
-        self._address = {} if is_alone else {name: cluster.trainers()[name]}
-        self._watch: LivenessWatch | None = None
-
-    @property
-    def was_seen(self) -> bool:
-        """True once the chief was reachable, and if its liveness is unknown."""
-        return self._watch is not None or not self._address
-
-    def find_lost(self) -> str:
-        """Return since when the chief has been unreachable, or "" while it is not lost."""
-        if self._watch is None and all(map(is_reachable, self._address.values())):
-            self._watch = LivenessWatch(self._address)
-        return self._watch.find_lost() if self._watch else ""
 
 
 class _Evaluator:

@@ -1,5 +1,6 @@
 """`--profile-steps`: a trace of some steps for the profile plugin of TensorBoard."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -31,14 +32,15 @@ def profile_calls(
     what the caller does between calls, such as saving a checkpoint. `servers` are addresses of
     TensorFlow servers to trace for the expected duration, because they do not count the steps.
     """
-    step, trace = start, None
+    step, is_traced = start, False
     began, num_timed = 0.0, 0  # without the first call, which traces the graph
-    try:
+    with contextlib.ExitStack() as trace:
         while True:
-            if trace is None and steps.start <= step + 1 < steps.stop:
+            if not is_traced and steps.start <= step + 1 < steps.stop:
                 per_step = (time.monotonic() - began) / num_timed if num_timed else 0.0
                 seconds = min(max(per_step * (steps.stop - 1 - step), _MIN_SECONDS), _MAX_SECONDS)
-                trace = _Trace(log_dir, servers, seconds=seconds)
+                trace.enter_context(_traced(log_dir, servers, seconds=seconds))
+                is_traced = True
             with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
                 totals = next(calls, None)
             if totals is None:
@@ -47,37 +49,32 @@ def profile_calls(
             if began:
                 num_timed += totals.steps
             began = began or time.monotonic()
-            if trace and step + 1 >= steps.stop:
-                trace.stop(step)
-                trace = None
+            if step + 1 >= steps.stop:
+                trace.close()
             yield totals
+
+
+@contextlib.contextmanager
+def _traced(log_dir: str, servers: Collection[str], *, seconds: float) -> Iterator[None]:
+    """Trace this process in the block, and servers for some seconds."""
+    tf.profiler.experimental.start(log_dir)
+    of_servers = threading.Thread(
+        target=_trace_servers, args=[servers, log_dir, round(1000 * seconds)], daemon=True
+    )
+    if servers:
+        of_servers.start()
+    try:
+        yield
     finally:
-        if trace:
-            trace.stop(step)
-
-
-class _Trace:
-    def __init__(self, log_dir: str, servers: Collection[str], *, seconds: float):
-        self._log_dir, self._seconds = log_dir, seconds
-        tf.profiler.experimental.start(log_dir)
-        self._server_thread = threading.Thread(
-            target=self._trace_servers, args=[servers], daemon=True
-        )
-        if servers:
-            self._server_thread.start()
-
-    def stop(self, step: int) -> None:
         tf.profiler.experimental.stop()
-        if self._server_thread.is_alive():
-            self._server_thread.join(self._seconds + _STOP_SECONDS)
-        logger.info("a trace up to step %d is in %s/plugins/profile", step, self._log_dir)
+        if of_servers.is_alive():
+            of_servers.join(seconds + _STOP_SECONDS)
+        logger.info("the trace of steps is in %s/plugins/profile", log_dir)
 
-    def _trace_servers(self, servers: Collection[str]) -> None:
-        urls = ",".join(f"grpc://{address}" for address in servers)
-        duration_ms = round(1000 * self._seconds)
-        try:
-            tf.profiler.experimental.client.trace(urls, self._log_dir, duration_ms)
-        except tf.errors.OpError as error:
-            logger.warning(
-                "workers and parameter servers could not be traced: %s", first_line(error)
-            )
+
+def _trace_servers(servers: Collection[str], log_dir: str, duration_ms: int) -> None:
+    urls = ",".join(f"grpc://{address}" for address in servers)
+    try:
+        tf.profiler.experimental.client.trace(urls, log_dir, duration_ms)
+    except tf.errors.OpError as error:
+        logger.warning("workers and parameter servers could not be traced: %s", first_line(error))
