@@ -14,7 +14,6 @@ from trainer import Json
 from trainer.cluster.liveness import (
     LivenessWatch,
     Monitor,
-    is_reachable,
     wait_until_reachable,
 )
 from trainer.cluster.tf_config import Cluster
@@ -73,8 +72,6 @@ def connect(
 ) -> tf.distribute.ParameterServerStrategy:
     """Return the chief's strategy, once all workers and parameter servers are reachable."""
     addresses = cluster.replicas("worker", "ps")
-    if not all(is_reachable(address) for address in addresses.values()):
-        logger.info("waiting for %s", ", ".join(addresses))
     wait_until_reachable(addresses, timeout_seconds=timeout_seconds, check=check)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),

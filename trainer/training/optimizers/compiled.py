@@ -22,9 +22,8 @@ from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.training.model.flat_model import FlatModel, join_flat, split_flat
-from trainer.training.optimizers.adam import Adam
 from trainer.training.optimizers.base import Lock, Optimizer, OptimizerStep, Slots
-from trainer.training.optimizers.fused import KerasSgd, PlainSgd, RmsProp
+from trainer.training.optimizers.fused import Adam, KerasSgd, PlainSgd, RmsProp
 from trainer.training.optimizers.rules import Average, UpdateRules
 from trainer.training.optimizers.schedule import KerasRate
 

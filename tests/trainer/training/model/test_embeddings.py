@@ -14,9 +14,8 @@ from trainer.examples.batches import Batches
 from trainer.training.model.embeddings import add, find_large, look_up
 from trainer.training.model.flat_model import FlatModel
 from trainer.training.model.objective import Objective
-from trainer.training.optimizers.adam import Adam
 from trainer.training.optimizers.compiled import read_optimizer
-from trainer.training.optimizers.fused import Adagrad, Ftrl
+from trainer.training.optimizers.fused import Adagrad, Adam, Ftrl
 from trainer.training.optimizers.rules import Average, LinearPart, UpdateRules
 from trainer.training.optimizers.schedule import Schedule
 from trainer.training.parameters import Parameters

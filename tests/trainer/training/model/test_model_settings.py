@@ -12,8 +12,8 @@ from tests.trainer.support import jobs
 from trainer.errors import TrainerError
 from trainer.serving.export import load_predictor
 from trainer.training.model.flat_model import FlatModel
-from trainer.training.optimizers.adam import Adam
 from trainer.training.optimizers.fused import (
+    Adam,
     Ftrl,
     make_linear_optimizer,
     make_optimizer,

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from trainer.training.model.embeddings import EmbeddingPlace
 from trainer.training.optimizers import late_rows
-from trainer.training.optimizers.adam import Adam
 from trainer.training.optimizers.fused import (
     Adagrad,
+    Adam,
     KerasSgd,
     PlainSgd,
     RmsProp,
