@@ -10,8 +10,8 @@ from tests.trainer.support.tiny import NUM_INPUTS, Tiny, make_examples
 from trainer.errors import ConfigError
 from trainer.training.model.flat_model import FlatModel
 from trainer.training.model.objective import Objective
-from trainer.training.results import evaluator
 from trainer.training.results.evaluator import EvalStep
+from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 THREE, FLAGS = Classes(values=("a", "b", "c")), Multilabel(values=("a", "b", "c"))
@@ -125,7 +125,7 @@ def test_an_evaluation_in_parts_equals_that_of_the_whole_table(monkeypatch, labe
     model = make_model(1 if isinstance(label, Regression) else 3)
     model.compile("adam", SPARSE if label is THREE else "mse")
     expected = measure(label, model)
-    monkeypatch.setattr(evaluator, "num_rows_at_once", lambda _: 5)
+    monkeypatch.setattr(Workload, "num_rows_at_once", 5)
     assert measure(label, model) == pytest.approx(expected, rel=1e-5)
 
 
