@@ -34,8 +34,8 @@ setup(
     ],
     package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
     data_files=[
-        (f"share/trainyard/{folder}", sorted(glob(f"{folder}/*.yaml")))
-        for folder in ("configs/clusters", "configs/schedules")
+        (f"share/trainyard/{folder}", sorted(glob(f"{folder}/*.*")))
+        for folder in ("configs/clusters", "configs/schedules", "configs/schemas")
     ],
     install_requires=[
         "apache-beam[gcp]==2.77.0",
@@ -58,6 +58,7 @@ setup(
         "pillow",
         "protobuf",
         "pyarrow",
+        "pydantic>=2.11,<3",
         "PyYAML",
         "requests",
         "rich",

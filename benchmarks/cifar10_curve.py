@@ -53,7 +53,7 @@ def main() -> None:
 
 def settings_of(model: str) -> dict[str, Any]:
     """Return the trainer's settings for a model: the named run's if it trains this model."""
-    named = cifar10().train
+    named = cifar10().train.given()
     return {**(named if named["model"] == model else RESNET), "model": model}
 
 

@@ -208,8 +208,8 @@ def train(project: Path, examples: Path, output: Path, *, seed: int) -> None:
 
     settings = yaml.safe_load((project / "run.yaml").read_text()).get("train") or {}
     keyed = str(examples.parent / project.name)
-    config = TrainConfig.from_settings(
-        {**settings, "workload": keyed, "examples_dir": str(examples), "seed": seed}
+    config = TrainConfig(
+        **{**settings, "workload": keyed, "examples_dir": str(examples), "seed": seed}
     )
     job = make_job(config, Cluster(), resolve_folders(str(output), {}), threading.Event())
     train_synchronously(job, ["/device:CPU:0"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.shared.vertex.errors import VertexError
 from components.time_limit import TimeLimit
-from trainer.errors import ClusterError, TrainerError
+from trainer.errors import ConfigError, TrainerError
 
 FINAL_ERROR = "final-error.txt"
 
@@ -33,7 +33,7 @@ def errors_in_one_line() -> Iterator[TimeLimit]:
     try:
         yield limit
     except (StepError, TrainerError, VertexError, OSError) as error:
-        reasons = error.problems if isinstance(error, ClusterError) else (str(error),)
+        reasons = error.problems if isinstance(error, ConfigError) else (str(error),)
         line = f"error: {' '.join('; '.join(reasons).split())}"
         if _is_final(error):
             _keep(line, folder)

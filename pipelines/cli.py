@@ -135,7 +135,9 @@ def _main(argv: list[str]) -> int:
         raise
     except USAGE_ERRORS as error:
         places = vars(arguments).get("places", {})
-        return _fail(with_place(str(error), places), code=USAGE)
+        problems = error.problems if isinstance(error, ConfigError) else (str(error),)
+        said = "\n".join(with_place(problem, places) for problem in problems)
+        return _fail(said, code=USAGE)
     except FAILURES as error:
         return _fail(_message(error), code=FAILED)
     except KeyboardInterrupt:

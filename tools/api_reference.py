@@ -1,4 +1,4 @@
-"""Reference of `trainyard`: python -m tools.api_reference writes docs/api.md."""
+"""python -m tools.api_reference writes docs/api.md and the schemas of configs/schemas."""
 
 import dataclasses
 import inspect
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import trainyard
+from pipelines.config.editor_schemas import CLUSTER, RUN, SCHEDULE, write_schemas
 
+SCHEMAS = Path(__file__).parents[1] / "configs" / "schemas"
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 SECTIONS = {
     "Data": ("Table", "ImageFolder", "Records"),
@@ -162,3 +164,4 @@ def _default(thing: Any, one: inspect.Parameter) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(render(), encoding="utf-8")
+    write_schemas(SCHEMAS, RUN, CLUSTER, SCHEDULE)

@@ -31,7 +31,7 @@ def describe(reference: str, train: Json) -> Json:
     Raises:
         ConfigError: there is no such workload, its file fails, or a setting is not allowed.
     """
-    config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **train})
+    config = TrainConfig(**{"workload": reference, "examples_dir": "-", **train})
     config.recipe()
     workload = load_workload(reference)
     settings = workload.settings_of(config.model)

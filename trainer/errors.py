@@ -23,17 +23,17 @@ class TrainerError(Exception):
 
 
 class ConfigError(TrainerError, ValueError):
-    """A setting is not allowed; the message has its name, its value and what is allowed."""
+    """Settings that are not allowed; each problem has a name, the value and what is allowed."""
 
     exit_code = 2
-
-
-class ClusterError(ConfigError):
-    """A cluster that cannot train; `problems` has a sentence for each reason."""
 
     def __init__(self, *problems: str):
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class ClusterError(ConfigError):
+    """A cluster that cannot train."""
 
 
 class InputError(TrainerError):

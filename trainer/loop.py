@@ -40,13 +40,13 @@ from trainer.strategies.synchronous import SyncDriver
 from trainer.training.assembly import assemble
 from trainer.training.job import Job
 from trainer.training.model.flat_model import build_served_model
-from trainer.training.results.profiling import profile_calls
-from trainer.training.results.recorder import Recorder, Totals
+from trainer.training.results.recorder import Recorder
 from trainer.training.results.results import Results
 
 logger = logging.getLogger(__name__)
 
 # Training has diverged when the loss is so many times the first loss, or 1 if that is less.
+_REPLACE_SECONDS = 300  # for which a job that has lost all workers waits for one
 _EXPLOSION_FACTOR = 100.0
 
 
@@ -77,9 +77,7 @@ def train_asynchronously(job: Job) -> None:
         cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
     )
     servers = Monitor(cluster.replicas("ps"))
-    workers = WorkerMonitor(
-        cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
-    )
+    workers = WorkerMonitor(cluster.replicas("worker"), replace_seconds=_REPLACE_SECONDS)
     try:
         with _explain_lost_replicas(servers):
             training = _Training(
@@ -176,7 +174,7 @@ class _Training:
         total, step, limit = self._job.total_steps, start, 0.0
         record = self._results.after_call if self._results else self._progress_log(start).add
         try:
-            for totals in self._profile(driver.run(start, total, progress), start):
+            for totals in driver.run(start, total, progress):
                 limit = limit or _EXPLOSION_FACTOR * max(1.0, totals.mean_loss)
                 step += totals.steps
                 if totals.mean_loss > limit:
@@ -205,14 +203,6 @@ class _Training:
 
     def _save(self) -> str:
         return f"step {self._results.save()} is saved" if self._results else "the chief saves"
-
-    def _profile(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
-        steps = self._job.config.steps_to_profile()
-        if not steps or self._results is None:
-            return calls
-        cluster, log_dir = self._job.cluster, self._job.folders.logs
-        servers = cluster.replicas("ps", "worker").values() if cluster.count("ps") else ()
-        return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, servers=servers)
 
     def _announce_stall(self, why: str) -> None:
         announce_end(

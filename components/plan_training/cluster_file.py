@@ -1,6 +1,6 @@
 """Cluster files in any of their spellings.
 
-- the short form: `strategy`, `workers`, `machine` … (spellings/short.py)
+- the short form: `strategy`, `workers`, `machine` … (ClusterSpec)
 - Vertex AI's `workerPoolSpecs` (spellings/vertex.py)
 - AI Platform Training's `trainingInput` (spellings/legacy.py)
 - TF_CONFIG, for a cluster that is started by hand (spellings/tf_config.py)
@@ -11,13 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.plan_training import shape
-from components.plan_training.cluster_spec import ClusterSpec, Names
-from components.plan_training.findings import Findings
-from components.plan_training.shape import Shape
-from components.plan_training.spellings import legacy, short, tf_config, vertex
+from components.plan_training.cluster_spec import (
+    HAS_ERRORS,
+    NAMES,
+    ClusterSpec,
+    Names,
+    warnings_of,
+)
+from components.plan_training.findings import Findings, camel_case
+from components.plan_training.shape import COUNT_KEYS, KEYS
+from components.plan_training.spellings import legacy, tf_config, vertex
 from components.shared.text.yaml_text import YamlError, read_yaml_file
 from trainer import Json
+from trainer.config.settings import SettingsError, refusals
 from trainer.errors import ClusterError
 
 
@@ -35,7 +41,7 @@ class Spelling:
     title: str
     keys: tuple[str, ...]
     read: Callable[[Mapping[Any, Any], Findings], Json]
-    write: Callable[[Shape], Json] | None = None
+    write: Callable[[ClusterSpec], Json] | None = None
     names: Names = field(default_factory=dict)
 
 
@@ -51,7 +57,12 @@ class ClusterFile:
 
 
 SPELLINGS = {
-    "short": Spelling(title="short form", keys=shape.KEYS, read=short.read, write=short.write),
+    "short": Spelling(
+        title="short form",
+        keys=KEYS,
+        read=lambda values, _: dict(values),
+        write=ClusterSpec.to_dict,
+    ),
     "vertex": Spelling(
         title="Vertex AI's workerPoolSpecs",
         keys=vertex.KEYS,
@@ -93,19 +104,36 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     name = _find_spelling(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)
-    spec = ClusterSpec(**fields, findings=findings, names=spelling.names)
+    context = {NAMES: spelling.names, HAS_ERRORS: bool(findings.errors)}
+    try:
+        with refusals(ClusterSpec):
+            spec = ClusterSpec.model_validate(fields, context=context)
+    except SettingsError as error:
+        problems = zip(error.keys, error.problems, strict=True)
+        findings.errors += [_renamed(key, problem, spelling.names) for key, problem in problems]
+    findings.raise_errors()
     return ClusterFile(
         path=path,
         spelling=name,
         spec=spec,
-        warnings=tuple(findings.warnings),
+        warnings=(*findings.warnings, *warnings_of(spec, spelling.names)),
         hosts=tuple(tf_config.read_hosts(values)) if name == "tf_config" else (),
     )
 
 
+def _renamed(key: str, problem: str, names: Names) -> str:
+    """Return a problem with the file's name of a field, instead of `cluster.workers`."""
+    field = key.removeprefix(f"{ClusterSpec.group}.")
+    roles = {own: role for role, own in COUNT_KEYS.items()}
+    _, _, of_role = field.partition("machines.")
+    own, _, kind = of_role.partition(".")
+    named = f"{kind}.{roles[own]}" if own in roles else f"{field}.chief"
+    return problem.replace(key, names.get(field) or names.get(named) or field, 1)
+
+
 def _find_spelling(values: Mapping[Any, Any]) -> str:
     """Return the spelling that the keys of a file belong to; without any, the short form."""
-    keys = set(map(str, values)) | {vertex.camel_case(str(key)) for key in values}
+    keys = set(map(str, values)) | {camel_case(str(key)) for key in values}
     used = {
         name: own_keys
         for name, spelling in SPELLINGS.items()

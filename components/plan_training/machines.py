@@ -4,8 +4,19 @@ https://cloud.google.com/vertex-ai/docs/training/configure-compute
 """
 
 import re
-from dataclasses import dataclass
+from typing import Annotated, Any
 
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from trainer import Json
+from trainer.cluster.roles import MAX_REPLICAS
+from trainer.config.settings import Name, Settings, setting
 from trainer.errors import did_you_mean
 
 # vCPUs by family; a machine type is FAMILY-VCPUS.
@@ -57,23 +68,42 @@ MACHINES = {
 MACHINE_TYPE = re.compile(r"[a-z]{1,4}[0-9]{1,2}[a-z]{0,2}-[a-z]{3,12}(-[a-z0-9]{1,8}){1,3}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accelerator:
+class Accelerator(Settings):
     """GPUs of one type in one machine."""
 
-    type: str
-    count: int = 1
+    model_config = ConfigDict(revalidate_instances="always")  # a spelling reads them unchecked
+    type: Name = setting("type of the GPU, as NVIDIA_TESLA_T4")
+    count: int = setting("GPUs of each machine", default=1, ge=1, le=MAX_REPLICAS)
 
     def __str__(self) -> str:
         return f"{self.count} {self.type}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """A machine type with its GPUs."""
+def _check_type(machine: str) -> str:
+    if problem := machine_problem(machine):
+        raise ValueError(problem)
+    return machine
 
-    type: str
-    accelerator: Accelerator | None = None
+
+MachineType = Annotated[Name, AfterValidator(_check_type)]
+GPUS = "their type and number, as {type: NVIDIA_TESLA_T4, count: 1}"
+
+
+class Machine(Settings):
+    """A machine type with its GPUs, or as a text the type alone."""
+
+    model_config = ConfigDict(revalidate_instances="always")
+    type: MachineType = setting("machine type, as n1-standard-4", alias="machine")
+    accelerator: Accelerator | None = setting("GPUs of the machine", default=None, form=GPUS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"machine": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> str | Json:
+        return write(self) if self.accelerator else self.type
 
     def __str__(self) -> str:
         return f"{self.type} with {self.accelerator}" if self.accelerator else self.type
@@ -91,25 +121,25 @@ def gpu_counts(machine: str, gpu: str) -> list[int]:
     return [count for count in (1, 2, 4, 8) if count <= most and vcpus <= count * most_vcpus]
 
 
-def machine_error(machine: str, *, field: str, is_serving: bool = False) -> str:
-    """Return the error for a machine type, or "".
+def machine_problem(machine: str, *, is_serving: bool = False) -> str:
+    """Return what is allowed instead of a machine type; "" if it is one.
 
     Of an unknown family only the form is checked; prediction servers may have other sizes.
     """
     if not MACHINE_TYPE.fullmatch(machine):
         return (
-            f"{field} is {machine!r}; it must be a machine type, as n1-standard-4: a family"
-            f" ({', '.join(FAMILIES)}, or another of Vertex AI's) and a size"
+            f"it must be a machine type, as n1-standard-4: a family ({', '.join(FAMILIES)}, or"
+            " another of Vertex AI's) and a size"
         )
     families = {name.partition("-")[0] for name in MACHINES}
     if machine in MACHINES or machine.partition("-")[0] not in families:
         return ""
     family = machine.rsplit("-", 1)[0]
-    allowed = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
-    if is_serving and allowed:
+    sizes = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
+    if is_serving and sizes:
         return ""
-    hint = "" if allowed else did_you_mean(machine, MACHINES)
-    return f"{field} is {machine!r};{hint} allowed are {', '.join(allowed or sorted(MACHINES))}"
+    hint = "" if sizes else did_you_mean(machine, MACHINES)
+    return f"{hint} allowed are {', '.join(sizes or sorted(MACHINES))}".lstrip()
 
 
 def accelerator_error(machine: Machine, *, field: str) -> str:

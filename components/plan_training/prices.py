@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
+
+from pydantic import model_validator
 
 from components.plan_training.cluster_file import read_yaml
-from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import Shape
+from trainer.config.settings import MOST, Settings, SettingsError, refusals, setting
 from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600
@@ -23,6 +25,33 @@ Price = tuple[float, float]
 _QUOTAS = "custom_model_training_"
 SHARED = ("n1", "e2")  # families whose CPUs are counted together
 _CPUS = re.compile(r"(?P<family>[a-z]+\d+)-(?:standard|highmem|highcpu)-(?P<cpus>\d+)")
+
+
+class FilePrice(Settings):
+    """A price in a file: dollars an hour, or {on_demand: 1.5, spot: 0.6}."""
+
+    on_demand: float = setting("dollars an hour", ge=0, le=MOST)
+    spot: float | None = setting("dollars an hour on spot machines", None, ge=0, le=MOST)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_number(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping) else {"on_demand": value}
+
+    def pair(self, spot_share: float) -> Price:
+        """Return the price on demand and on spot machines."""
+        return self.on_demand, self.on_demand * spot_share if self.spot is None else self.spot
+
+
+class PriceFile(Settings):
+    """Content of a price table's file."""
+
+    date: str = ""
+    region: str = ""
+    source: str = ""
+    spot_share: float = setting("share of a price that a spot machine costs", ge=0, le=1)
+    machines: Mapping[str, FilePrice]
+    accelerators: Mapping[str, FilePrice]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,45 +150,15 @@ def read_prices(path: Path) -> PriceTable:
         ClusterError: a field is missing or wrong.
         OSError: it cannot be read.
     """
-    findings = Findings()
-    keys = ("date", "region", "source", "spot_share", "machines", "accelerators")
-    top = Section(read_yaml(path), path="", findings=findings, keys=keys)
-    share = top.get("spot_share")
-    if not _is_price(share) or share > 1:
-        findings.errors.append(f"spot_share is {share!r}; it must be a number from 0 to 1")
-        share = 1.0
-    table = PriceTable(
-        date=str(top.get("date")),
-        region=str(top.get("region")),
-        machines=_prices(top.get("machines"), "machines", findings, spot_share=share),
-        accelerators=_prices(top.get("accelerators"), "accelerators", findings, spot_share=share),
-    )
-    if findings.errors:
-        raise ClusterError(*(f"{path}: {error}" for error in findings.errors))
-    return table
-
-
-def _prices(values: Any, path: str, findings: Findings, *, spot_share: float) -> dict[str, Price]:
-    if not isinstance(values, Mapping):
-        findings.errors.append(f"{path} is {values!r}; it must map names to prices")
-        return {}
-    prices = {}
-    for name, value in values.items():
-        both = value if isinstance(value, Mapping) else {"on_demand": value}
-        on_demand = both.get("on_demand")
-        spot = both.get("spot", on_demand * spot_share if _is_price(on_demand) else None)
-        if _is_price(on_demand) and _is_price(spot) and set(both) <= {"on_demand", "spot"}:
-            prices[str(name)] = (float(on_demand), float(spot))
-        else:
-            findings.errors.append(
-                f"{path}.{name} is {value!r}; write dollars an hour, or {{on_demand: 1.5, spot:"
-                " 0.6}"
-            )
-    return prices
-
-
-def _is_price(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    try:
+        with refusals(PriceFile):
+            file = PriceFile.model_validate(read_yaml(path))
+    except SettingsError as error:
+        raise ClusterError(*(f"{path}: {problem}" for problem in error.problems)) from error
+    share = file.spot_share
+    machines = {name: price.pair(share) for name, price in file.machines.items()}
+    gpus = {name: price.pair(share) for name, price in file.accelerators.items()}
+    return PriceTable(date=file.date, region=file.region, machines=machines, accelerators=gpus)
 
 
 def quota_needed(shape: Shape) -> dict[str, int]:

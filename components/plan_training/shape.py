@@ -1,10 +1,10 @@
 """Shape of a cluster: its replicas by role, their machines, and when they restart."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from components.plan_training.machines import Accelerator, Machine
+from components.plan_training.machines import GPUS, Accelerator, Machine, MachineType
 from trainer.cluster.roles import (
     MAX_REPLICAS,
     STRATEGIES,
@@ -12,7 +12,7 @@ from trainer.cluster.roles import (
     is_asynchronous,
     is_synchronous_cluster,
 )
-from trainer.config.settings import MOST_SECONDS, setting
+from trainer.config.settings import MOST_SECONDS, Line, OneOf, Settings, setting
 
 # https://github.com/distribution/reference/blob/main/reference.go
 IMAGE = {
@@ -25,9 +25,9 @@ RESOURCE_ID = {
     "pattern": r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
     "form": "the id of a persistent resource of Vertex AI, at most 63 of a-z, 0-9 and '-'",
 }
-RESTARTS = ("auto", "replica", "whole_job", "never")
+RoleKey = Literal["chief", "workers", "parameter_servers", "evaluators"]
 # By role (trainer.cluster.roles.ROLES, in their order): the field with the number of replicas.
-COUNT_KEYS = {
+COUNT_KEYS: dict[str, RoleKey] = {
     "chief": "chief",
     "worker": "workers",
     "ps": "parameter_servers",
@@ -36,7 +36,7 @@ COUNT_KEYS = {
 
 
 def _count(help_: str, *, default: int = 0) -> Any:
-    return setting(help_, default=default, at_least=0, at_most=MAX_REPLICAS)
+    return setting(help_, default=default, ge=0, le=MAX_REPLICAS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,42 +48,44 @@ class ReplicaPool:
     machine: Machine
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Shape of a cluster, not yet checked; a `ClusterSpec` is a shape that can train.
+class Shape(Settings):
+    """Shape of a cluster; a `ClusterSpec` is a shape that can train."""
 
-    Attributes:
-        accelerator: GPUs of each replica that computes gradients; the chief of a parameter-server
-            cluster does not.
-        machines: machines that differ, by the field with the role's number (`parameter_servers`).
-    """
-
-    strategy: str = setting("strategy", default="single", choices=tuple(STRATEGIES))
+    strategy: Annotated[str, OneOf((*STRATEGIES,))] = setting(
+        "what computes: one replica, the GPUs of one machine, or several machines",
+        default="single",
+    )
     chief: int = _count(
         "chiefs; 0 if worker 0 is the chief, which Vertex AI names chief", default=1
     )
     workers: int = _count("workers")
     parameter_servers: int = _count("parameter servers")
     evaluators: int = _count("evaluators of the checkpoints; any strategy may have one")
-    machine: str = setting(
-        "machine type", default="n1-standard-4", form="a machine type, as n1-standard-4"
+    machine: MachineType = setting("machine type", default="n1-standard-4")
+    accelerator: Accelerator | None = setting(
+        "GPUs of each replica that computes gradients; the chief of a parameter-server cluster"
+        " does not",
+        default=None,
+        form=GPUS,
     )
-    accelerator: Accelerator | None = None
-    machines: Mapping[str, Machine] = field(default_factory=dict)
-    image: str = setting("container image of all replicas; default: the run's", default="", **IMAGE)
+    machines: Mapping[RoleKey, Machine] = setting(
+        "machines that differ, by the setting with the role's number: {parameter_servers:"
+        " n1-highmem-8}",
+        default_factory=dict,
+    )
+    image: Line = setting(
+        "container image of all replicas; default: the run's", default="", **IMAGE
+    )
     spot: bool = setting(
         "use spot machines, which are cheaper but can be preempted at any time", default=False
     )
-    restarts: str = setting(
+    restarts: Literal["auto", "replica", "whole_job", "never"] = setting(
         "what restarts when a replica is lost; auto: the whole job on spot machines and where"
         " replicas wait for each other at every step, else the replica",
         default="auto",
-        choices=RESTARTS,
     )
-    timeout_seconds: int = setting(
-        "time limit of the job", default=7200, at_least=1, at_most=MOST_SECONDS
-    )
-    persistent_resource: str = setting(
+    timeout_seconds: int = setting("time limit of the job", default=7200, ge=1, le=MOST_SECONDS)
+    persistent_resource: Line = setting(
         "Vertex AI: id of a persistent resource whose machines the job uses; on this machine it has"
         " no effect",
         default="",
@@ -95,7 +97,9 @@ class Shape:
         if own := self.machines.get(COUNT_KEYS[role]):
             return own
         has_gpus = role in computing_roles(self.strategy)
-        return Machine(type=self.machine, accelerator=self.accelerator if has_gpus else None)
+        return Machine.model_construct(
+            type=self.machine, accelerator=self.accelerator if has_gpus else None
+        )
 
     def counts(self) -> dict[str, int]:
         """Return the number of replicas of each role."""
@@ -144,4 +148,4 @@ class Shape:
 
 
 DEFAULTS = Shape()
-KEYS = tuple(field.name for field in fields(Shape))
+KEYS = tuple(Shape.model_fields)

@@ -1,7 +1,6 @@
 """Command line of prepare_examples: prepare examples without a pipeline."""
 
 import argparse
-import dataclasses
 import logging
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,8 @@ from components.prepare_examples.beam.runner_flags import runner_flags
 from components.prepare_examples.prepare import explain_query, prepare
 from components.prepare_examples.raw_data.files import CACHE_DIR, check_data_dir
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags
+from trainer.config.settings import schema_at
 from trainer.references import BUILT_IN
 
 DESCRIPTION = f"""\
@@ -36,12 +35,6 @@ examples:
   python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi --dry-run \\
       --source bigquery --project my-project --limit 1000000 --dates 2016-01-01,2016-12-31"""
 
-_SHARDS_HELP = {
-    "train": "planned, see below; for a table, this number is used for every split",
-    "eval": "1, or more if the split is large",
-    "test": "2, or more if the split is large",
-}
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare examples and return the exit code: 0 done, 1 failed, 2 wrong input."""
@@ -61,16 +54,9 @@ def _prepare(args: argparse.Namespace) -> None:
 
 def _options(args: argparse.Namespace) -> PrepareOptions:
     flags = vars(args)
-    names = {field.name for field in dataclasses.fields(PrepareOptions)} & set(flags)
-    counts = {split: flags[f"{split}_shards"] for split in DEFAULT_NUM_SHARDS}
     beam = runner_flags(args.runner, num_workers=args.direct_workers)
-    return PrepareOptions(
-        **{name: flags[name] for name in names}
-        | {
-            "num_shards": {split: count for split, count in counts.items() if count is not None},
-            "beam_options": (*beam, *args.beam_options),
-        }
-    )
+    texts = {name: flags[name] for name in schema_at(PrepareOptions)["properties"] if name in flags}
+    return PrepareOptions.from_texts({**texts, "beam_options": [*beam, *args.beam_options]})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,14 +82,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dry-run", action="store_true", help="print the query to BigQuery, and do not run it"
     )
-    for split in DEFAULT_NUM_SHARDS:
-        parser.add_argument(
-            f"--{split}-shards",
-            type=int,
-            metavar="N",
-            help=f"number of {split} files (default: {_SHARDS_HELP[split]})",
-        )
-    add_flags(parser, PrepareOptions)
+    parser.add_argument(
+        "--files",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="PATTERN",
+        help=f"{schema_at(PrepareOptions, ['files'])['description']}; may be repeated",
+    )
+    add_flags(parser, PrepareOptions, leave_out=["files", "beam_options", "timeout_seconds"])
     runner = parser.add_argument_group("Beam's runner")
     runner.add_argument(
         "--runner",

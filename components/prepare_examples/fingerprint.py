@@ -78,7 +78,7 @@ def read_input(
     baseline = options.baseline and str(statistics_file(local_path(options.baseline)))
     facts = {
         "raw": _raw_facts(workload, folder, options),
-        "schema": _file_facts([escape(options.schema)], folder) if options.schema else [],
+        "schema": _file_facts([escape(options.schema_file)], folder) if options.schema_file else [],
         "baseline": _file_facts([escape(baseline)], folder) if baseline else [],
     }
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -1,6 +1,5 @@
 """The step that prepares a dataset: fetch, check, plan, write and publish."""
 
-import dataclasses
 import logging
 import time
 from collections.abc import Callable
@@ -112,7 +111,7 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
             " earlier run"
         )
     flags = checked_flags(options.beam_options, output)
-    return dataclasses.replace(resolve(options, run_moment(options)), beam_options=flags)
+    return resolve(options, run_moment(options)).replace(beam_options=flags)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:

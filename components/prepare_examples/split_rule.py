@@ -18,7 +18,7 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.settings.options import PrepareOptions
 from components.prepare_examples.settings.patterns import duration
 from components.prepare_examples.tfrecords.row_splits import split_numbers
-from components.prepare_examples.tfrecords.shards import SPLITS
+from components.prepare_examples.tfrecords.shards import SPLITS, check_ratios
 from components.shared.text.value_text import time_text
 from trainer import Json
 from trainer.workloads.base import Workload
@@ -248,7 +248,7 @@ def rule_of(
     files = _split_of_files(split, paths) if split.by == FILES and paths else {}
     return SplitRule(
         split=split,
-        ratios=options.ratios,
+        ratios=check_ratios(options.ratios),
         hashed=hashed,
         named=("train", *split.parts) if split.by != HASH else (),
         files=files,

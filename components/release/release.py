@@ -127,7 +127,7 @@ def promote_deployed(release: Release) -> str:
     release.log_requests(body)
     with ExitStack() as stack:
         release.contest.check()
-        for percentage in options.canary_shares:
+        for percentage in options.canary:
             move = partial(with_share, percentage=percentage)
             share = stack.enter_context(moved_traffic(api, endpoint, version, move=move))
             if share == WHOLE:  # it is the only one

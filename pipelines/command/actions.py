@@ -70,7 +70,9 @@ def print_table(table: TextTable) -> int:
     return 0
 
 
-def add_json(parser: argparse.ArgumentParser, help_text: str = "as Vertex AI returns it") -> None:
+def add_json(
+    parser: argparse._ActionsContainer, help_text: str = "as Vertex AI returns it"
+) -> None:
     """Add the option --json."""
     parser.add_argument("--json", action="store_true", help=help_text)
 

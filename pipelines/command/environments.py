@@ -15,13 +15,14 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "environments"
 SETTINGS = "set"
+ACCOUNT = "service_account"  # of a run a setting
 # Keys of a file, which are options of commands; a command leaves out those that it does not have.
 KEYS = (
     "on",
     "project",
     "location",
     "pipeline_root",
-    "service_account",
+    ACCOUNT,
     "image",
     "cluster",
     "data_dir",
@@ -49,6 +50,11 @@ def with_environment(
     for key, value in values.items():
         place = f"{path}, line {sources[key,].line}"
         _check(key, value, place)
+        if key == ACCOUNT and value and hasattr(arguments, "settings"):
+            text = f"{key}={value}"
+            options.append(f"--set={text}")
+            places[text] = place
+            continue
         if key == SETTINGS and hasattr(arguments, "settings"):
             for name, setting in value.items():
                 source = sources[SETTINGS, name]

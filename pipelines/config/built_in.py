@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+from components.evaluate.gate.options import GateOptions
 from components.plan_training.cluster_spec import ClusterSpec
 from pipelines.config.run_config import RunConfig
 from trainer import Json
+from trainer.config.train_config import TrainSettings
 from trainer.workloads.loading import load_workload
+
+SLICES = ("trip_start_hour", "payment_type", "company", "missing(pickup_latitude)")
 
 
 def mnist() -> RunConfig:
@@ -15,7 +19,7 @@ def mnist() -> RunConfig:
         model_name="mnist",
         endpoint_name="mnist",
         cluster=ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1),
-        train={"epochs": 2, "batch_size": 128},
+        train=TrainSettings(epochs=2, batch_size=128),
         thresholds={"accuracy": 0.985},
     )
 
@@ -27,7 +31,7 @@ def cifar10() -> RunConfig:
         model_name="cifar10",
         endpoint_name="cifar10",
         cluster=ClusterSpec(timeout_seconds=6 * 3600),
-        train={"model": "fast", "epochs": 16, "batch_size": 256, "mixed_precision": True},
+        train=TrainSettings(model="fast", epochs=16, batch_size=256, mixed_precision=True),
         thresholds={"accuracy": 0.91},
     )
 
@@ -38,9 +42,9 @@ def taxi() -> RunConfig:
         workload="taxi",
         model_name="taxi",
         endpoint_name="taxi",
-        train={"epochs": 12, "batch_size": 128},
+        train=TrainSettings(epochs=12, batch_size=128),
         thresholds={"auc": 0.94, "accuracy": 0.88},
-        gate={"slices": "trip_start_hour,payment_type,company,missing(pickup_latitude)"},
+        gate=GateOptions(slices=SLICES),
     )
 
 

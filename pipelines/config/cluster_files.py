@@ -7,7 +7,7 @@ from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.shape import Shape
 from trainer.cluster.roles import computing_roles
-from trainer.errors import ClusterError, ConfigError
+from trainer.errors import ConfigError
 from trainer.runtime.cores import machine_cores
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,11 @@ def read_cluster_file(path: Path) -> ClusterFile:
         return load_cluster(path)
     except OSError as error:
         raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
-    except ClusterError as error:
+    except ConfigError as error:
         raise cluster_error(error, position=str(path)) from error
 
 
-def cluster_error(error: ClusterError, *, position: str) -> ConfigError:
+def cluster_error(error: ConfigError, *, position: str) -> ConfigError:
     """Return the error for a cluster in a file, with all its mistakes."""
     if len(error.problems) == 1:
         return ConfigError(f"{position}: {error}")

@@ -1,23 +1,27 @@
 """Configuration of a run, checked; as the pipeline's parameters and back."""
 
-import dataclasses
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
 from components.plan_training.cluster_spec import ClusterSpec
-from components.prepare_examples.settings.options import PrepareOptions
+from components.prepare_examples.settings.options import (
+    PrepareOptions,
+    PrepareSettings,
+    SampleOptions,
+)
 from components.release.options import ReleaseOptions, ServingOptions
 from components.run_result.settings import READABLE_ADDRESS, SECRET, VARIABLE
 from components.shared.text.json_object import parse_object
 from components.shared.vertex.labels import RUN_LABEL
 from components.start.trigger import Trigger
 from trainer import Json
-from trainer.config.settings import check_settings, same_setting, setting
-from trainer.config.train_config import TrainConfig
+from trainer.config.settings import Line, Name, setting
+from trainer.config.train_config import TrainConfig, TrainSettings
 from trainer.errors import ConfigError
 from trainer.references import BUILT_IN, valid_name, workload_name
 
@@ -38,80 +42,95 @@ LABEL_RULE = "at most 63 of a-z, 0-9, '_' and '-'; a name begins with a letter"
 MOST_LABELS = 60  # Vertex AI allows 64; the run's own, Vertex AI's and GCPC's take some
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
+def _check_thresholds(thresholds: Json) -> Json:
+    read_limits(thresholds)
+    return thresholds
+
+
+def check_labels(labels: Json) -> Json:
+    """Return labels, checked by Google's rules.
+
+    Raises:
+        ConfigError: one is not allowed; names it.
+    """
+    if len(labels) > MOST_LABELS:
+        raise ConfigError(f"labels: {len(labels)} are too many; at most {MOST_LABELS} are allowed")
+    for key, value in labels.items():
+        if key == RUN_LABEL:
+            raise ConfigError(f"labels.{key} is the run's own; leave it out")
+        if not LABEL_KEY.fullmatch(key):
+            raise ConfigError(f"labels.{key}: the name is not allowed; use {LABEL_RULE}")
+        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
+            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE}")
+    return labels
+
+
+class RunConfig(SampleOptions):
     """Configuration of a run.
 
-    `train` has settings of TrainConfig, `prepare` settings of PrepareOptions, `gate` settings of
-    GateOptions. The settings from `service_account` to `tensorboard` affect Vertex AI only.
+    The settings from `service_account` to `tensorboard` affect Vertex AI only.
     """
 
-    workload: str = setting("workload to train")
-    model_name: str = setting("name of the model in the registry", **DISPLAY_NAME)
-    endpoint_name: str = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
-    cluster: ClusterSpec = field(default_factory=ClusterSpec)
-    train: dict[str, Any] = setting("settings of the trainer", factory=dict)
-    thresholds: dict[str, Any] = setting(
+    workload: Name = setting("workload to train")
+    model_name: Line = setting("name of the model in the registry", **DISPLAY_NAME)
+    endpoint_name: Line = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
+    cluster: ClusterSpec = setting("replicas and their machines", default=ClusterSpec())
+    train: TrainSettings = setting("settings of the trainer", default=TrainSettings())
+    thresholds: Annotated[dict[str, Any], AfterValidator(_check_thresholds)] = setting(
         "least metrics of a model to deploy, the largest where lower is better, or METRIC.at_least"
         " and METRIC.at_most",
-        factory=dict,
+        default={},
     )
-    gate: dict[str, Any] = setting(
+    gate: GateOptions = setting(
         "comparison with the default version, slices and further conditions of the deployment",
-        factory=dict,
+        default=GateOptions(),
     )
-    prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
-    trigger: dict[str, Any] = setting("conditions of training besides the clock", factory=dict)
-    max_examples: int = same_setting(PrepareOptions, "max_examples")
-    trust_files: bool = same_setting(PrepareOptions, "trust_files")
+    prepare: PrepareSettings = setting("settings of prepare_examples", default=PrepareSettings())
+    trigger: Trigger = setting("conditions of training besides the clock", default=Trigger())
     keep_endpoint: bool = setting("keep the endpoint when the run ends", default=False)
     # https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec
-    service_account: str = setting(
+    service_account: Line = setting(
         "account of the run and its training job",
         default="",
         pattern=r"[a-z0-9][a-z0-9-]*@[a-z0-9.-]+\.gserviceaccount\.com",
         form="the account's e-mail address, as trainyard@my-project.iam.gserviceaccount.com",
     )
-    network: str = setting(
+    network: Line = setting(
         "network that the training job is peered with",
         default="",
         pattern=r"projects/\d+/global/networks/[a-z0-9-]+",
         form="projects/NUMBER/global/networks/NAME, with the project's number, not its id",
     )
-    tensorboard: str = setting(
+    tensorboard: Line = setting(
         "TensorBoard instance of the training job",
         default="",
         pattern=r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+",
         form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
     )
-    on_failure_url: str = setting(
+    on_failure_url: Annotated[Line, Field(json_schema_extra={"format": "password"})] = setting(
         "webhook that is called when the run fails, or where its address is",
         default="",
         pattern=rf"{READABLE_ADDRESS}|{VARIABLE}|{SECRET}",
         form="a web address, as https://HOST/PATH, or, for a secret one, env:NAME with a variable"
         " of the steps, or projects/PROJECT/secrets/NAME/versions/VERSION of Secret Manager",
-        is_secret=True,
     )
     report_success: bool = setting(
         "call the webhook of on_failure_url after every run, not only after a failure",
         default=False,
     )
-    release: dict[str, Any] = setting(
-        "settings of the release: replay, canary, what stays deployed", factory=dict
+    release: ReleaseOptions = setting(
+        "settings of the release: replay, canary, what stays deployed", default=ReleaseOptions()
     )
-    serving: dict[str, Any] = setting("machines of the endpoint", factory=dict)
-    labels: dict[str, str] = setting("labels of the run and of all it creates", factory=dict)
+    serving: ServingOptions = setting("machines of the endpoint", default=ServingOptions())
+    labels: Annotated[dict[str, Any], AfterValidator(check_labels)] = setting(
+        "labels of the run and of all it creates", default={}
+    )
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-        check_labels(self.labels)
-        read_limits(self.thresholds)
-        self.gate_options()
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.prepare.check_absolute()
         self.train_config()
-        self.prepare_options()
-        ReleaseOptions.from_values(self.release)
-        ServingOptions.from_values(self.serving)
-        Trigger.from_values(self.trigger)
+        return self
 
     @property
     def name(self) -> str:
@@ -123,18 +142,10 @@ class RunConfig:
         """Return whether the workload is one of this repository."""
         return self.workload in BUILT_IN
 
-    def gate_options(self) -> GateOptions:
-        """Return the settings of the gate; ConfigError if one is not allowed."""
-        return GateOptions.from_values(self.gate)
-
     def prepare_options(self) -> PrepareOptions:
-        """Return the settings of prepare_examples.
-
-        Raises:
-            ConfigError: a setting of `prepare` is not allowed.
-        """
-        return PrepareOptions.from_values(
-            self.prepare, max_examples=self.max_examples, trust_files=self.trust_files
+        """Return the settings of prepare_examples."""
+        return PrepareOptions(
+            **self.prepare.given(), max_examples=self.max_examples, trust_files=self.trust_files
         )
 
     def train_config(self) -> TrainConfig:
@@ -142,13 +153,9 @@ class RunConfig:
 
         A user's workload is not loaded here: `pipelines.projects.description` checks what depends
         on it, in another process.
-
-        Raises:
-            ConfigError: a setting of `train` is not allowed.
         """
-        planned = {"workload": self.workload, "examples_dir": "-"}
-        settings = {**planned, "strategy": self.cluster.strategy, **self.train}
-        return TrainConfig.from_settings(settings)
+        settings: Json = {**self.train.given(), "strategy": self.cluster.strategy}
+        return TrainConfig(workload=self.workload, examples_dir="-", **settings)
 
     def parameters(self) -> Json:
         """Return the pipeline's parameters; structures as JSON, which KFP leaves unchanged.
@@ -163,47 +170,25 @@ class RunConfig:
             )
         if self.report_success and not self.on_failure_url:
             raise ConfigError("report_success needs on_failure_url, the address of the webhook")
-        parameters = {
-            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "labels"
-        }
-        parameters["cluster"] = self.cluster.to_json()
-        for name in JSON_GROUPS:
-            parameters[name] = json.dumps(parameters[name], sort_keys=True)
-        return parameters
+        values = self.model_dump(mode="json", exclude={"labels"})
+        given = self.given()
+        groups = {name: json.dumps(given.get(name, {}), sort_keys=True) for name in JSON_GROUPS}
+        return {**values, **groups, "cluster": self.cluster.to_json()}
 
     @classmethod
     def from_parameters(cls, parameters: Json) -> "RunConfig":
         """Return the run that a package's parameters describe; other parameters are ignored.
 
         Raises:
-            ValueError: a value is missing or not allowed; names the field.
+            ConfigError: a value is missing or not allowed; names the field.
         """
-        names = {f.name for f in dataclasses.fields(cls)} - {"labels"}
         if missing := {"workload", "model_name", "endpoint_name"} - set(parameters):
             raise ConfigError(f"the package has no default for {', '.join(sorted(missing))}")
+        names = cls.model_fields.keys() - {"labels"}
         known = {name: value for name, value in parameters.items() if name in names}
-        for name in {*JSON_GROUPS} & set(known):
+        for name in {"cluster", *JSON_GROUPS} & set(known):
             known[name] = parse_object(known[name], name=name)
-        if "cluster" in known:
-            known["cluster"] = ClusterSpec.from_json(known["cluster"])
         count = known.get("max_examples")
         if isinstance(count, float) and count.is_integer():  # the compiler writes 0.0
             known["max_examples"] = int(count)
         return cls(**known)
-
-
-def check_labels(labels: dict[str, str]) -> None:
-    """Check labels by Google's rules.
-
-    Raises:
-        ConfigError: one is not allowed; names it.
-    """
-    if len(labels) > MOST_LABELS:
-        raise ConfigError(f"labels: {len(labels)} are too many; at most {MOST_LABELS} are allowed")
-    for key, value in labels.items():
-        if key == RUN_LABEL:
-            raise ConfigError(f"labels.{key} is the run's own; leave it out")
-        if not LABEL_KEY.fullmatch(key):
-            raise ConfigError(f"labels.{key}: the name is not allowed; use {LABEL_RULE}")
-        if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE}")

@@ -1,57 +1,38 @@
 """Settings by key, as `--set train.epochs=5` and the keys of a run.yaml."""
 
-import contextlib
-import dataclasses
+import functools
 import re
-import types
-import typing
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import DIRECTIONS, with_threshold
-from components.plan_training.cluster_spec import ClusterSpec
-from components.prepare_examples.settings.options import PrepareOptions
-from components.release.options import ReleaseOptions, ServingOptions
 from components.shared.text.yaml_text import NUMBER, load_yaml
-from components.start.trigger import Trigger
 from pipelines.config.built_in import metrics_of
-from pipelines.config.run_config import JSON_GROUPS, PLANNED_FLAGS, RunConfig
-from trainer.config.settings import SEE_SETTINGS
-from trainer.config.train_config import TrainConfig
+from pipelines.config.run_config import RunConfig
+from trainer import Json
+from trainer.config.settings import SEE_SETTINGS, Settings, SettingsError, schema_at
 from trainer.errors import ConfigError, did_you_mean
 
-GROUPS = ("cluster", *JSON_GROUPS, "labels")
-# Keys of these groups may have any name.
-FREE_GROUPS = ("labels", "model")
 # Settings of the workload's own model travel among the trainer's: `model.units`.
 MODEL_GROUP = "model"
-_DECLARED: dict[str, type] = {
-    "cluster": ClusterSpec,
-    "train": TrainConfig,
-    "gate": GateOptions,
-    "prepare": PrepareOptions,
-    "release": ReleaseOptions,
-    "serving": ServingOptions,
-    "trigger": Trigger,
-}
-# Fields without a key of their own; the fields of `prepare` are parameters of the pipeline.
-_NOT_SET: dict[str, tuple[str, ...]] = {
-    "": (*GROUPS, "workload"),
-    "train": (*PLANNED_FLAGS, "model_settings"),
-    "prepare": ("max_examples", "trust_files"),
-}
+# Groups whose keys may have any name.
+FREE_GROUPS = ("labels", MODEL_GROUP)
+THRESHOLDS = "thresholds"
 # Settings that replace each other.
 INSTEAD = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
 FLAG = re.compile(r"(?<!\w)--([a-z][a-z-]*(?:\.\w+)?)")
 _DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
+# Fields without a key of their own.
+_NOT_SET = ("workload", "model_settings")
+# A setting as it is written: its place, for messages, its key and its value.
+Text = tuple[str, str, str]
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
     """Return the run with `KEY=VALUE` settings; a key in a group is written `train.epochs`.
 
     Raises:
-        ConfigError: a key is unknown or a value is not allowed.
+        ConfigError: keys are unknown or values not allowed.
     """
     values = []
     for text in settings:
@@ -63,56 +44,63 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
 
 
 def checked(config: RunConfig, errors: Sequence[ConfigError]) -> RunConfig:
-    """Return a run as `try_texts` returns it; raise its first error, if there are any."""
+    """Return a run as `try_texts` returns it; raise its errors as one, if there are any."""
     if errors:
-        raise errors[0]
+        raise ConfigError(*map(str, errors))
     return config
 
 
-def try_texts(
-    config: RunConfig, texts: Sequence[tuple[str, str, str]]
-) -> tuple[RunConfig, list[ConfigError]]:
+def try_texts(config: RunConfig, texts: Sequence[Text]) -> tuple[RunConfig, list[ConfigError]]:
     """Return the run with those settings that are allowed, and an error for each other one.
 
-    The order of the settings has no effect: those that are allowed only together, such as a
-    strategy and its number of workers, are checked together.
-
-    Each has its place, for messages, its key and its value as text.
+    The order of the settings has no effect: all are checked together, such as a strategy and its
+    number of workers.
     """
-    keys = {key for _, key, _ in texts}
-    with contextlib.suppress(ValueError):
-        return _with_together(config, texts, keys), []
-    left = list(texts)
+    problems: dict[Text, list[str]] = {}
+    values: dict[Text, Any] = {}
+    for text in texts:
+        try:
+            values[text] = _read(text, config)
+        except ValueError as error:
+            problems[text] = [str(error)]
     while True:
-        failed: dict[tuple[str, str, str], ValueError] = {}
-        for text in left:
-            try:
-                config = _with_together(config, [text], keys)
-            except ValueError as error:
-                failed[text] = error
-        if len(failed) == len(left):
-            return _without_wrong(config, failed, keys)
-        left = list(failed)
+        try:
+            config = _merged(config, values)
+            break
+        except SettingsError as error:
+            for key, problem in zip(error.keys, error.problems, strict=True):
+                for text in _texts_of(key, problem, config, values):
+                    problems.setdefault(text, []).append(problem)
+            values = {text: value for text, value in values.items() if text not in problems}
+    return config, [
+        ConfigError(f"{text[0]}: {with_setting_names(problem)}")
+        for text in texts
+        for problem in problems.pop(text, ())
+    ]
 
 
-def _without_wrong(
-    config: RunConfig, failed: Mapping[tuple[str, str, str], ValueError], keys: Collection[str]
-) -> tuple[RunConfig, list[ConfigError]]:
-    """Return the run with settings each of which fails alone, and the errors of the wrong ones.
+def _texts_of(key: str, problem: str, config: RunConfig, values: Mapping[Text, Any]) -> list[Text]:
+    """Return the settings that are to blame for a problem of a key, or of a group.
 
-    A setting is wrong if the others are allowed without it; all are if there is no such setting.
+    Of a group it is a setting without which the problem is gone; all are if there is none.
     """
-    for wrong, error in failed.items():
-        remaining = [text for text in failed if text != wrong]
-        with contextlib.suppress(ValueError):
-            return _with_together(config, remaining, keys), [_at_position(wrong[0], error)]
-    return config, [_at_position(position, cause) for (position, _, _), cause in failed.items()]
+    if exact := [text for text in values if f"{key}.".startswith(f"{_path(text[1])}.")]:
+        return exact
+    within = [text for text in values if _path(text[1]).startswith(f"{key}." if key else "")]
+    for text in within:
+        others = {other: value for other, value in values.items() if other != text}
+        try:
+            _merged(config, others)
+        except SettingsError as error:
+            if problem in error.problems:
+                continue
+        return [text]
+    return within or list(values)
 
 
-def _at_position(position: str, cause: ValueError) -> ConfigError:
-    error = ConfigError(f"{position}: {with_setting_names(str(cause))}")
-    error.__cause__ = cause
-    return error
+def _path(key: str) -> str:
+    """Return the place of a setting in the configuration, for `model.units` that of the train."""
+    return f"train.{key}" if key.startswith(f"{MODEL_GROUP}.") else key
 
 
 def with_setting_names(error: str) -> str:
@@ -122,30 +110,39 @@ def with_setting_names(error: str) -> str:
         name = flag[1].replace("-", "_")
         if name.startswith(f"{MODEL_GROUP}."):
             return flag[1]
-        return f"train.{name}" if name in trainer_settings() else flag[0]
+        return f"train.{name}" if f"train.{name}" in declared_settings() else flag[0]
 
     return FLAG.sub(setting, error)
 
 
-def declared_settings() -> dict[str, dataclasses.Field[Any]]:
-    """Return the declared settings of a run by their keys, as `train.epochs`."""
-    return {
-        f"{group}.{field.name}".lstrip("."): field
-        for group, kind in {"": RunConfig, **_DECLARED}.items()
-        for field in dataclasses.fields(kind)
-        if field.name not in _NOT_SET.get(group, ())
-    }
+@functools.cache
+def declared_settings() -> dict[str, Json]:
+    """Return the schemas of the declared settings of a run by their keys, as `train.epochs`."""
+    keys: list[tuple[str, ...]] = []
+    for name, field in RunConfig.model_fields.items():
+        if isinstance(field.default, Settings):
+            inner = schema_at(RunConfig, [name])["properties"]
+            keys += [(name, key) for key in inner if key not in _NOT_SET]
+        elif name not in (*_NOT_SET, THRESHOLDS, "labels"):
+            keys.append((name,))
+    return {".".join(key): schema_at(RunConfig, key) for key in keys}
 
 
-def trainer_settings() -> list[str]:
-    """Return the trainer's settings that a run may have."""
-    return [key.removeprefix("train.") for key in declared_settings() if key.startswith("train.")]
+GROUPS = (
+    *(
+        name
+        for name, field in RunConfig.model_fields.items()
+        if isinstance(field.default, Settings)
+    ),
+    THRESHOLDS,
+    "labels",
+)
 
 
 def setting_keys(config: RunConfig) -> list[str]:
     """Return the keys that `--set` takes for this run."""
     metrics = metrics_of(config.workload) if config.is_built_in else ["METRIC"]
-    thresholds = [f"thresholds.{metric}" for metric in metrics]
+    thresholds = [f"{THRESHOLDS}.{metric}" for metric in metrics]
     return [*declared_settings(), *thresholds, "labels.NAME", "model.NAME"]
 
 
@@ -178,49 +175,44 @@ def _check_key(key: str, config: RunConfig) -> None:
         raise ConfigError(f"unknown key {key!r};{hint} {SEE_SETTINGS}")
 
 
-def _type_of(key: str) -> Any:
+def _read(text: Text, config: RunConfig) -> Any:
+    """Return the value of a setting; ConfigError if there is no such setting."""
+    _, key, value = text
+    _check_key(key, config)
     group = key.partition(".")[0]
-    if group == "thresholds":
-        return float
     if group in FREE_GROUPS:  # the workload reads the texts of its model's settings
-        return str
-    return declared_settings()[key].type
+        return read_value(value, {"type": "string"})
+    return read_value(
+        value, {"type": "number"} if group == THRESHOLDS else declared_settings()[key]
+    )
 
 
-def _with_together(
-    config: RunConfig, texts: Iterable[tuple[str, str, str]], keys: Collection[str]
-) -> RunConfig:
-    """Return the run with settings that are checked once all are set.
+def _merged(config: RunConfig, values: Mapping[Text, Any]) -> RunConfig:
+    """Return the run with settings, checked once all are set.
 
-    Steps replace epochs, and epochs steps, unless both are among the `keys` of the user.
+    Steps replace epochs, and epochs steps, unless both are among the settings.
     """
-    cluster: dict[str, Any] = {}
-    changes: dict[str, Any] = {}
-    for _, key, text in texts:
-        _check_key(key, config)
-        value = read_value(text, _type_of(key))
-        group, _, name = key.partition(".") if "." in key else ("", "", key)
-        if group == MODEL_GROUP:
-            group, name = "train", key
-        if not group:
-            changes[name] = value
-        elif group == "cluster":
-            cluster[name] = value
-        else:
-            values = changes.get(group, getattr(config, group))
-            replaced = INSTEAD.get(key, "")
-            if replaced not in keys:
-                values = {other: v for other, v in values.items() if f"{group}.{other}" != replaced}
-            is_threshold = group == "thresholds"
-            changes[group] = (
-                with_threshold(values, name, value) if is_threshold else {**values, name: value}
-            )
-    changes["cluster"] = dataclasses.replace(config.cluster, **cluster)
-    return dataclasses.replace(config, **changes)
+    changed = config.given()
+    keys = [key for _, key, _ in values]
+    for (_, key, _), value in values.items():
+        group, _, name = _path(key).partition(".")
+        if not name:
+            changed[group] = value
+            continue
+        settings = changed.setdefault(group, {})
+        if group == THRESHOLDS:
+            changed[group] = with_threshold(settings, name, value)
+            continue
+        if (other := INSTEAD.get(key, key)) not in keys:
+            settings.pop(other.partition(".")[2], None)
+        if key == "prepare.files" and settings.get("split", {}).get("by") == "files":
+            settings.pop("split")  # of other files
+        settings[name] = value
+    return RunConfig(**changed)
 
 
-def read_value(text: str, kind: Any = None) -> Any:
-    """Return the value of a text for a setting of type `kind`, or of any type if it is None.
+def read_value(text: str, schema: Json) -> Any:
+    """Return the value of a text for a setting with this schema, or {} for any value.
 
     Numbers are read as in Python. For a text setting the text is returned unchanged, unless it is
     quoted, a list or an object; an empty one always. Everything else is YAML.
@@ -228,16 +220,12 @@ def read_value(text: str, kind: Any = None) -> Any:
     Raises:
         YamlError: it is not YAML, or has aliases.
     """
-    kinds = _members(kind)
-    if {int, float} & kinds and re.fullmatch(NUMBER, text):
+    kind = schema.get("type")
+    if kind in ("integer", "number") and re.fullmatch(NUMBER, text):
         number = float(text)
-        is_whole = re.fullmatch("[-+]?[0-9]+", text) or (float not in kinds and number.is_integer())
+        is_whole = re.fullmatch("[-+]?[0-9]+", text) or (kind == "integer" and number.is_integer())
         return int(number if "e" in text.lower() or "." in text else text) if is_whole else number
-    is_null = type(None) in kinds and text in ("null", "~")
-    is_text = str in kinds and not is_null and not text.lstrip().startswith(("'", '"', "[", "{"))
+    is_null = schema.get("default", "") is None and text in ("null", "~")
+    is_quoted = text.lstrip().startswith(("'", '"', "[", "{"))
+    is_text = kind == "string" and not is_null and not is_quoted
     return text if is_text or not text.strip() else load_yaml(text)
-
-
-def _members(kind: Any) -> set[Any]:
-    is_union = isinstance(kind, types.UnionType)
-    return set(typing.get_args(kind)) if is_union else {kind}

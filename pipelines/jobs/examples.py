@@ -124,7 +124,7 @@ def _in_a_bucket(folder: str, *, is_remote: bool) -> Examples:
 def _prepare(request: Json) -> None:
     from components.prepare_examples.prepare import prepare
 
-    options = PrepareOptions.from_values(request.pop("options"))
+    options = PrepareOptions(**request.pop("options"))
     prepare(**request, options=options)
 
 

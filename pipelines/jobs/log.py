@@ -71,14 +71,13 @@ def job_log_lines(
     job_id: str,
     *,
     replica: str | None = None,
-    has_times: bool = False,
     is_followed: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a job's log, of all replicas or of one (`worker/1`)."""
     readers = [("", LogReader(api, job_id, replica=replica))]
     entries = follow_logs(api, JOB, job_id, readers_of=lambda job: readers, is_followed=is_followed)
     for _, entry in entries:
-        yield line_of(entry, has_time=has_times)
+        yield line_of(entry)
 
 
 def last_line(api: VertexApi, job_id: str, replica: str) -> str:
@@ -93,14 +92,14 @@ def message_of(entry: Json) -> str:
     return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))
 
 
-def line_of(entry: Json, *, has_time: bool = False) -> str:
-    """Return a log entry as a line: optionally its time, its replica, and its text."""
+def line_of(entry: Json) -> str:
+    """Return a log entry as a line: its replica, and its text."""
     text = message_of(entry)
     task = entry.get("resource", {}).get("labels", {}).get("task_name", "")
     name = replica_name(str(task))
     if name and not text.startswith(f"{name} "):
         text = f"{name} {text}"
-    return f"{entry.get('timestamp', '-'):<24} {text}" if has_time else text
+    return text
 
 
 def log_filter(job_id: str, replica: str | None = None) -> str:

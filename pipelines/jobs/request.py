@@ -4,19 +4,19 @@ It is the request that the pipeline's training step sends for the same configura
 """
 
 import argparse
-import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from components.plan_training.findings import camel_case
 from components.plan_training.plan import plan_training
-from components.plan_training.spellings.vertex import camel_case
 from components.shared.text.json_object import present
-from pipelines.config.run_config import RunConfig
-from pipelines.config.settings import MODEL_GROUP, trainer_settings
+from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
+from pipelines.config.settings import checked, try_texts
 from trainer import Json
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import split_model_flags
+from trainer.config.settings import as_flags, flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError, did_you_mean
 
@@ -36,8 +36,8 @@ def job_request(
     """
     plan = plan_training(
         config.workload,
-        cluster=dataclasses.replace(config.cluster, image=image),
-        train=config.train,
+        cluster=config.cluster.replace(image=image),
+        train=config.train.given(),
         image=image,
         examples_uri=examples_uri,
     )
@@ -67,22 +67,22 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: a flag is unknown, has an invalid value, or is set by the job itself.
     """
-    settings = _parse_flags(flags, workload=config.workload)
-    of_model = (name for name in settings if name.startswith(f"{MODEL_GROUP}."))
-    allowed = {*trainer_settings(), *of_model}
-    if planned := sorted(set(settings) - allowed):
+    parser = _JobParser(add_help=False, allow_abbrev=False)
+    add_flags(parser, TrainConfig, leave_out=["model_settings"])
+    train_flags, model_settings = split_model_flags(flags)
+    required = {"workload": config.workload, "examples_dir": "-"}
+    first = [f"{flag_name(name)}={value}" for name, value in required.items()]
+    given = vars(parser.parse_args([*first, *train_flags]))
+    if planned := [n for n in PLANNED_FLAGS if n in given and given[n] != required.get(n)]:
         raise ConfigError(
-            f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give WORKLOAD, "
+            f"{flag_name(planned[0])} after --: the job sets this flag; give WORKLOAD, "
             "--examples-dir and --cluster FILE, which has the strategy and the GPUs, before the --;"
             " --name decides the output folder"
         )
-    other = {"steps": "epochs", "epochs": "steps"}
-    dropped = {other[name] for name in settings if name in other} - set(settings)
-    train = {name: value for name, value in config.train.items() if name not in dropped}
-    try:
-        return dataclasses.replace(config, train={**train, **settings})
-    except ValueError as error:
-        raise ConfigError(f"flags after --: {error}") from error
+    own = {f"train.{name}": text for name, text in given.items() if name not in PLANNED_FLAGS}
+    texts = {**own, **model_settings}.items()
+    config, errors = try_texts(config, [("flags after --", key, text) for key, text in texts])
+    return checked(config, [ConfigError(as_flags(str(error), "train")) for error in errors])
 
 
 class _JobParser(argparse.ArgumentParser):
@@ -95,25 +95,6 @@ class _JobParser(argparse.ArgumentParser):
             f"flags after --: {message};{hint} python -m trainer.task --help lists the flags, "
             "docs/from-old-commands.md the old ones"
         )
-
-
-def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
-    """Return the values of the given flags, without those left at their default."""
-    parser = _JobParser(add_help=False, allow_abbrev=False)
-    add_flags(parser, TrainConfig)
-    unset = object()
-    namespace = argparse.Namespace(**{f.name: unset for f in dataclasses.fields(TrainConfig)})
-    required = {"workload": workload, "examples_dir": "-"}
-    first = [f"--{name.replace('_', '-')}={value}" for name, value in required.items()]
-    # argparse does not overwrite attributes of a given namespace with defaults.
-    train_flags, model_settings = split_model_flags(flags)
-    parsed = vars(parser.parse_args([*first, *train_flags], namespace))
-    settings = {
-        name: value
-        for name, value in parsed.items()
-        if value is not unset and required.get(name) != value
-    }
-    return settings | {f"{MODEL_GROUP}.{name}": value for name, value in model_settings.items()}
 
 
 def _in_camel_case(value: Any) -> Any:

@@ -9,7 +9,6 @@ from pipelines.config.settings import MODEL_GROUP, checked, declared_settings, t
 from pipelines.projects.description import describe
 from trainer import Json
 from trainer.config.model_settings import is_model_setting, setting_flag
-from trainer.config.settings import kind_of
 from trainer.errors import ConfigError, did_you_mean
 
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})")
@@ -17,6 +16,15 @@ INTEGER = re.compile(r"[-+]?[0-9]+")
 COMMA = re.compile(r",(?![^\[]*\])")  # not inside [64,32]
 LOG_RATIO = 100  # of the ends of a range; from here on its scale is taken as logarithmic
 TRAIN = "train."
+# Types of JSON schemas as models' own settings have them.
+KINDS = {
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "tuple",
+    "string": "str",
+    "object": "dict",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +138,7 @@ def _kinds(keys: list[str], config: RunConfig) -> dict[str, str]:
         ConfigError: the model has no such setting.
     """
     declared = declared_settings()
-    kinds = {key: kind_of(declared[key]).__name__ for key in keys if key in declared}
+    kinds = {key: KINDS[declared[key]["type"]] for key in keys if key in declared}
     if names := [key.partition(".")[2] for key in keys if is_model_setting(key)]:
         own = describe(config)["settings"]
         for name in names:

@@ -1,6 +1,5 @@
 """Tuning jobs: the request, the call that sends it, and their trials as facts and a table."""
 
-import dataclasses
 import datetime
 import math
 from pathlib import Path
@@ -54,9 +53,10 @@ def tuning_request(
     """
     keys = {parameter.key for parameter in varied}
     keys |= {INSTEAD[key] for key in keys if key in INSTEAD}
-    train = {name: value for name, value in config.train.items() if f"train.{name}" not in keys}
-    trial = job_request(dataclasses.replace(config, train=train), **job)
-    has_patience = "patience" in config.train or "train.patience" in keys
+    given = config.train.given()
+    train = {name: value for name, value in given.items() if f"train.{name}" not in keys}
+    trial = job_request(config.replace(train=train), **job)
+    has_patience = "patience" in given or "train.patience" in keys
     study: Json = {
         "metrics": [_metric_spec(config.train_config())],
         "parameters": [parameter.to_spec() for parameter in varied],
@@ -93,7 +93,7 @@ def count_folds(config: RunConfig, examples_dir: str) -> int:
     Raises:
         ConfigError: gate.folds asks for folds, but the rows cannot be dealt.
     """
-    options, manifest = config.gate_options(), Path(examples_dir, MANIFEST)
+    options, manifest = config.gate, Path(examples_dir, MANIFEST)
     if sum(pool.count for pool in config.cluster.vertex_pools()) > 1:
         return 0
     if manifest.is_file():

@@ -159,7 +159,7 @@ def _with_code_of_now(config: RunConfig, folder: str) -> RunConfig:
             raise ConfigError(
                 f"{folder} is not the folder of {config.name}; give --workload FOLDER"
             )
-    return dataclasses.replace(config, workload=reference)
+    return config.replace(workload=reference)
 
 
 def _check_read(settings: list[str], inputs: Json, task: str) -> None:

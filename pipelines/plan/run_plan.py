@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from components.model_version.decisions import REQUIRED
 from components.plan_training.prices import (
     TrainingPrice,
     quota_needed,
@@ -210,9 +211,9 @@ def left_by(config: RunConfig) -> str:
     """Return what a run leaves: a version of the model, and whether it is served."""
     release = config.release
     model = f"a version of {config.model_name}"
-    if not release.get("promote", True):
+    if not release.promote:
         return "no version (release.promote=false)"
-    if release.get("approval"):
+    if release.approval == REQUIRED:
         return f"{model} that waits for `trainyard models approve`, if it passes the gate"
     kept = "stays" if config.keep_endpoint else "stays only if it served before this run"
     return (

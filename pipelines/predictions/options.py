@@ -1,31 +1,23 @@
 """Settings of a prediction of files, checked before any row is read."""
 
-import dataclasses
+from typing import Annotated
 
-from trainer.config.settings import check_settings, setting
+from trainer.config.settings import Line, OneOf, Settings, setting
 
 FORMATS = ("jsonl", "parquet")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictOptions:
+class PredictOptions(Settings):
     """All settings of a prediction of files."""
 
-    format: str = setting(
-        "format of the predictions", default="jsonl", choices=FORMATS, metavar="NAME"
-    )
+    format: Annotated[str, OneOf(FORMATS)] = setting("format of the predictions", default="jsonl")
     max_errors: float = setting(
         "share of the rows that may have no prediction; more fail the command",
         default=0.05,
-        at_least=0,
-        at_most=1,
-        metavar="SHARE",
+        ge=0,
+        le=1,
     )
-    time_zone: str = setting(
+    time_zone: Line = setting(
         "time zone of a table's times, as the setting of prepare; default: as declared",
         default="",
-        metavar="NAME",
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self)

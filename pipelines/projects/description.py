@@ -22,7 +22,7 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
             file and line.
     """
     reference = str(snapshot.folder) if snapshot else config.workload
-    train = {"strategy": config.cluster.strategy, **config.train}
+    train = {"strategy": config.cluster.strategy, **config.train.given()}
     with running(["trainer.describe", reference, "--train", json.dumps(train)]) as child:
         try:
             output, _ = child.process.communicate(timeout=TIMEOUT_SECONDS)

@@ -1,6 +1,5 @@
 """Runs by reference (a built-in workload, a folder, a module or an entry point) and run.yaml."""
 
-import dataclasses
 import importlib.metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from pipelines.config.settings import (
 from pipelines.errors import with_place
 from pipelines.projects.project import project_of
 from trainer import paths
-from trainer.errors import ClusterError, ConfigError, did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 from trainer.references import FILE, is_module, valid_name, workload_name
 from trainer.workloads.loading import ENTRY_POINTS
 
@@ -93,7 +92,7 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
         position = f"{path}, line {sources[key,].line}"
         if key == CLUSTER:
             try:
-                config = dataclasses.replace(config, cluster=_cluster(value, path, position))
+                config = config.replace(cluster=_cluster(value, path, position))
             except ConfigError as error:
                 errors.append(error)
         elif key in (*GROUPS, MODEL_GROUP) and not isinstance(value, dict):
@@ -122,10 +121,10 @@ def in_run_file(problem: str, config: RunConfig, path: Path | None) -> str:
     values, sources = read_mapping(path, example=EXAMPLE) if path else ({}, {})
     places = {}
     for group, settings in values.items():
-        of_run: Any = config.train if group == MODEL_GROUP else getattr(config, group, None)
+        of_run: Any = config.given().get("train" if group == MODEL_GROUP else group)
         for name, value in settings.items() if isinstance(of_run, dict) else ():
             key, item = f"{group}.{name}", ""
-            if value_text(of_run.get(key if group == MODEL_GROUP else name)) != value_text(value):
+            if not _is_same(of_run.get(key if group == MODEL_GROUP else name), value):
                 continue
             for number, listed in enumerate(value if isinstance(value, list) else ()):
                 item = str(number) if text.startswith(f"{key} has {listed!r}") else item
@@ -134,12 +133,18 @@ def in_run_file(problem: str, config: RunConfig, path: Path | None) -> str:
     return with_place(text, places)
 
 
+def _is_same(value: Any, written: Any) -> bool:
+    """Return whether a run has the value that a file says, which may write a list with commas."""
+    texts = (value_text(value), ",".join(value) if isinstance(value, list) else value)
+    return value == written or value_text(written).replace(", ", ",") in texts
+
+
 def _cluster(value: Any, path: Path, position: str) -> ClusterSpec:
     if isinstance(value, str):
         return read_cluster(path.parent / value)
     try:
         return parse_cluster(value, path=path).spec
-    except ClusterError as error:
+    except ConfigError as error:
         raise cluster_error(error, position=f"{position}: {CLUSTER}") from error
 
 

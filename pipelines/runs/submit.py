@@ -1,6 +1,5 @@
 """Plan of a run: a package, with the run's parameters checked, as one request."""
 
-import dataclasses
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,9 @@ from trainer import Json, paths
 from trainer.errors import ConfigError
 from trainer.references import SNAPSHOT, workload_name
 
-TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
+TYPES = {"NUMBER_DOUBLE": "number", "NUMBER_INTEGER": "integer"}
 PACKAGE_SUFFIXES = (".yaml", ".yml", ".json")
+ACCOUNT = "service_account"
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 
 
@@ -78,7 +78,7 @@ def compile_package(
     same for every machine. The next call finds the package in `kept_in`.
     """
     name = Path(workload).name if SNAPSHOT.fullmatch(Path(workload).name) else workload
-    config = dataclasses.replace(find_run(source, folder=folder), workload=name)
+    config = find_run(source, folder=folder).replace(workload=name)
     image = image or image_of(name)
     if kept_in:
         return read_package(compile_once(image, config=config, folder=kept_in), source=source)
@@ -116,7 +116,7 @@ def config_of(package: Package, *, settings: list[str], cluster: Path | None) ->
 def configured(config: RunConfig, *, settings: list[str], cluster: Path | None) -> RunConfig:
     """Return a configuration with a cluster file's cluster and the `--set` settings applied."""
     if cluster:
-        config = dataclasses.replace(config, cluster=read_cluster(cluster))
+        config = config.replace(cluster=read_cluster(cluster))
     return with_settings(config, settings)
 
 
@@ -140,11 +140,10 @@ def plan_run(
     config: RunConfig | None,
     settings: list[str] | None = None,
     use_cache: bool = True,
-    service_account: str = "",
 ) -> Submission:
     """Return the request for a run, with everything checked that can be checked before sending.
 
-    `settings` and `service_account` are for a pipeline of another repository, without `config`.
+    `settings` are for a pipeline of another repository, without `config`.
 
     Raises:
         ConfigError: a field is missing or has an invalid value.
@@ -153,13 +152,15 @@ def plan_run(
     if paths.is_in_bucket(target.pipeline_root):
         package = with_digests(package)
         if config and config.cluster.image:
-            cluster = dataclasses.replace(config.cluster, image=by_digest(config.cluster.image))
-            config = dataclasses.replace(config, cluster=cluster)
+            cluster = config.cluster.replace(image=by_digest(config.cluster.image))
+            config = config.replace(cluster=cluster)
     if config:
         parameters = parameters_of(config, target)
-        labels = config.labels
+        labels, service_account = config.labels, config.service_account
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
+        is_parameter = ACCOUNT in package.definitions
+        service_account = "" if is_parameter else parameters.pop(ACCOUNT, "")
     check_parameters(package, parameters)
     request = run_request(
         package,
@@ -167,7 +168,7 @@ def plan_run(
         pipeline_root=target.pipeline_root,
         parameters=parameters,
         labels=labels,
-        service_account=config.service_account if config else service_account,
+        service_account=service_account,
         use_cache=use_cache,
     )
     return Submission(run=run, package=package, config=config, request=request)
@@ -199,14 +200,16 @@ def _plain_parameters(
             labels[key.removeprefix("labels.")] = text
         else:
             kind = str(package.definitions.get(key, {}).get("parameterType", ""))
-            values[key] = text if kind == "STRING" else _value(setting, text, TYPES.get(kind))
+            values[key] = (
+                text if kind == "STRING" else _value(setting, text, {"type": TYPES.get(kind)})
+            )
     check_labels(labels)
     return values, labels
 
 
-def _value(setting: str, text: str, kind: Any) -> Any:
+def _value(setting: str, text: str, schema: Json) -> Any:
     try:
-        return read_value(text, kind)
+        return read_value(text, schema)
     except YamlError as error:
         raise ConfigError(f"--set {setting}: {error}") from error
 

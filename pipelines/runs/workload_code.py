@@ -1,6 +1,5 @@
 """Paths by which a run's workload code reaches its steps, replicas and prediction servers."""
 
-import dataclasses
 import glob
 import logging
 from pathlib import Path
@@ -51,12 +50,12 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
     if not path.is_absolute():
         description = describe(config)
         workload = f"{config.workload}@{description['digest']}"  # for the keys of the step cache
-        return dataclasses.replace(_described(config, description), workload=workload)
+        return _described(config, description).replace(workload=workload)
     snapshot = snapshot_of(config, target.state_dir)
     if _is_loadable(snapshot.project, uses_image=uses_image):
         config = _described(config, describe(config, snapshot), run_file=snapshot.project.run_file)
     reference = snapshot.reference if uses_image else str(snapshot.folder)
-    return dataclasses.replace(config, workload=reference)
+    return config.replace(workload=reference)
 
 
 def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
@@ -66,7 +65,7 @@ def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
     """
     options = find_run(config.workload).prepare_options()
     make_state_dir(state_dir)
-    data = (*without_dates(options.files), options.schema, options.baseline)
+    data = (*without_dates(options.files), options.schema_file, options.baseline)
     return take_snapshot(Project(Path(config.workload)), state_dir, data=data)
 
 
@@ -79,15 +78,15 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     except ConfigError as error:
         raise ConfigError(in_run_file(str(error), config, run_file)) from error
     typed = {f"{MODEL_GROUP}.{key}": value for key, value in description["model_settings"].items()}
-    return dataclasses.replace(config, train={**config.train, **typed})
+    return config.replace(train={**config.train.given(), **typed})
 
 
 def _check_slices(config: RunConfig, description: Json) -> None:
     features = description["features"]
-    rules = config.gate_options().rules
+    rules = config.gate.rules
     if rules and not features:
         raise ConfigError(
-            f"gate.slices is {', '.join(config.gate_options().slices)}, but {config.name} has no"
+            f"gate.slices is {', '.join(config.gate.slices)}, but {config.name} has no"
             " columns to cut its examples by; leave it out"
         )
     with_declared_names(rules, features, description.get("aliases", {}), owner=config.name)
@@ -176,7 +175,7 @@ def _of_package(config: RunConfig, state_dir: Path, *, uses_image: bool) -> RunC
             f"the package needs the code {folder.name}, but there is no {folder}: compile its "
             "folder again here with trainyard compile FOLDER, or use --containers with its image"
         )
-    copied = dataclasses.replace(config, workload=str(folder))
+    copied = config.replace(workload=str(folder))
     if _is_loadable(Project(folder), uses_image=uses_image):
         copied = _described(copied, describe(copied))
     return config if uses_image else copied

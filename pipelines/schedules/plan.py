@@ -1,7 +1,6 @@
 """The schedule that a schedule file describes, as the body of a request."""
 
 import contextlib
-import dataclasses
 import datetime
 import hashlib
 import json
@@ -67,9 +66,9 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
         elif config:
             config = configured(config, settings=settings, cluster=None)
         if config and not any(setting.startswith(KEEP_ENDPOINT) for setting in settings):
-            config = dataclasses.replace(config, keep_endpoint=True)
+            config = config.replace(keep_endpoint=True)
         if config:
-            config = _with_time_zone(config, file.time_zone)
+            config = _with_time_zone(config, file.content.time_zone)
     with _errors_of(file, file.field):
         if config:
             config = with_code(config, target, uses_image=is_remote)
@@ -86,10 +85,10 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
             target=target,
             config=config,
             settings=settings,
-            use_cache=file.cache,
+            use_cache=file.content.cache,
         )
     body = schedule_request(file, planned.request, parent=target.parent)
-    return Wanted(body=body, is_paused=file.paused, catch_up=file.catch_up)
+    return Wanted(body=body, is_paused=file.content.paused, catch_up=file.content.catch_up)
 
 
 def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
@@ -97,7 +96,7 @@ def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
     has_run_dates = bool(options.window) or any(map(has_dates, options.files))
     if not has_run_dates or options.run_time_zone or name == "UTC":
         return config
-    return dataclasses.replace(config, prepare={**config.prepare, "run_time_zone": name})
+    return config.replace(prepare=config.prepare.replace(run_time_zone=name))
 
 
 @contextlib.contextmanager
@@ -123,11 +122,11 @@ def schedule_request(file: ScheduleFile, run: Json, *, parent: str) -> Json:
         "cron": file.cron,
         "startTime": _timestamp(file.start),
         "endTime": _timestamp(file.end),
-        "maxRunCount": file.max_runs and str(file.max_runs),
+        "maxRunCount": file.content.max_runs and str(file.content.max_runs),
         # The first limits the runs being started, the second the active runs.
-        "maxConcurrentRunCount": str(file.concurrency),
-        "maxConcurrentActiveRunCount": str(file.concurrency),
-        "allowQueueing": file.queue,
+        "maxConcurrentRunCount": str(file.content.concurrency),
+        "maxConcurrentActiveRunCount": str(file.content.concurrency),
+        "allowQueueing": file.content.queue,
         REQUEST: {"parent": parent, "pipelineJob": job},
     }
     return present(request)

@@ -196,7 +196,7 @@ def parameters_of_run(api: VertexApi, version: Json) -> Json:
 def resources_of_run(parameters: Json, serving: Json) -> Json:
     """Return the machines that a run serves on, with the settings `serving` in place of its own."""
     values = parse_object(str(parameters.get("serving") or "{}"), name="serving")
-    return ServingOptions.from_values({**values, **serving}).resources
+    return ServingOptions(**{**values, **serving}).resources
 
 
 def version_text(model: Json, version: ResourceName) -> str:

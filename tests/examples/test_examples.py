@@ -117,17 +117,17 @@ def test_an_example_learns_and_predicts(name, tmp_path):
     run = find_run(reference)
     files = [
         file.replace(f"{EXAMPLES / name}/data", str(fetch(name, tmp_path)))
-        for file in run.prepare["files"]
+        for file in run.prepare.files
     ]
-    options = PrepareOptions.from_values({**run.prepare, "files": files, "num_workers": 1})
+    options = PrepareOptions(**{**run.prepare.given(), "files": files})
     manifest = prepare(reference, output_dir=tmp_path / "examples", options=options)
     assert manifest["rows"]["quarantined"] == 0
     if name == "penguins":
         assert manifest["splits"]["eval"]["num_examples"] == 30
 
     settings = {"steps": STEPS.get(name, 200), "batch_size": 32}
-    config = TrainConfig.from_settings(
-        {"workload": reference, "examples_dir": str(tmp_path / "examples"), **settings}
+    config = TrainConfig(
+        **{"workload": reference, "examples_dir": str(tmp_path / "examples"), **settings}
     )
     folders = resolve_folders(str(tmp_path / "out"), {})
     job = make_job(config, Cluster(), folders, threading.Event())

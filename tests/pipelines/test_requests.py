@@ -1,6 +1,5 @@
 """Each request of the project equals the SDK's request for the same purpose."""
 
-import dataclasses
 import json
 import sys
 import tempfile
@@ -65,7 +64,7 @@ def custom_job():
         spot=True,
     )
     return job_request(
-        dataclasses.replace(mnist(), cluster=cluster, train={"epochs": 1}),
+        mnist().replace(cluster=cluster, train={"epochs": 1}),
         name="job",
         image="r.example/i:1",
         examples_uri="gs://bucket/examples",

@@ -1,107 +1,256 @@
-"""Settings: each is declared once, as a field of a dataclass with its help, limits and default.
+"""Settings: a model of pydantic for each group, whose fields have a help, limits and a default.
 
-They are checked here; flags.py makes command-line flags and environment variables of them.
+From the models come the command line's flags (flags.py), `--set` and run.yaml (pipelines/config),
+the JSON parameters of steps, and the JSON schemas that editors use.
 """
 
-import collections.abc
+import contextlib
 import dataclasses
+import functools
+import json
 import re
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
+
+from trainer import Json
 from trainer.errors import ConfigError, did_you_mean
 
-Config = TypeVar("Config")
-
-_NONE = type(None)
 SEE_SETTINGS = "`trainyard settings` lists them"
 MOST = 10**9  # of a number without a limit of its own
 MOST_SECONDS = 31 * 24 * 3600
 # Line breaks, other controls, and bytes that are not UTF-8.
+SECRET = "password"  # JSON schema's format of a text that messages do not repeat
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_JSON_OBJECT = TypeAdapter(dict[str, Any])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits of a setting besides its type, and its form on the command line.
+def _check_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError
+    return text
 
-    Attributes:
-        choices: allowed texts, or allowed keys of a mapping.
-        at_least, at_most, above, below: limits of a number, or of each number of a mapping. Each
-            is from -MOST to MOST if there are no closer ones.
-        pattern: regular expression of the whole text; `form` has it in words.
-        has_flag: whether the setting has a command-line flag of its own.
-        is_advanced: whether few users need it: help lists it last.
-        metavar: placeholder of the value in the help.
-        is_repeated: whether the flag of a list is given once for each element.
-        variable: environment variable that holds the setting.
-        is_secret: whether messages leave out the value.
+
+def split_list(value: Any) -> Any:
+    """Return the items of a text with commas, or of a list; anything else as it is."""
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def read_mapping(value: Any) -> Any:
+    """Return the mapping of a flag, `train=0.8,eval=0.2` or JSON; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        pairs = (item.strip().split("=") for item in value.split(","))
+        return json.loads(value) if value.startswith("{") else dict(pairs)
+    except ValueError as error:
+        raise ValueError from error
+
+
+@dataclasses.dataclass(frozen=True)
+class OneOf:
+    """Annotation of a text that is one of `choices`, where Literal cannot list them."""
+
+    choices: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Return pydantic's schema."""
+        return handler.generate_schema(Literal[self.choices])
+
+
+Line = Annotated[str, AfterValidator(_check_line)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(_check_line)]
+Texts = Annotated[
+    tuple[Line, ...], BeforeValidator(split_list, json_schema_input_type=str | tuple[Line, ...])
+]
+
+
+def setting(help_: str, default: Any = ..., *, form: str = "", **limits: Any) -> Any:
+    """Return a field with its help; `form` has in words what `pattern` or a validator allows.
+
+    A text whose default is "" may be empty, whatever its pattern says.
+    """
+    if pattern := limits.pop("pattern", ""):
+        limits["pattern"] = f"^(?:{pattern}){'?' * (default == '')}$"
+    extra: Any = {"form": form} if form else None
+    return Field(default, description=help_, json_schema_extra=extra, **limits)
+
+
+class SettingsError(ConfigError):
+    """Settings that are not allowed; `problems` by the keys of the settings."""
+
+    def __init__(self, *problems: tuple[str, str]):
+        super().__init__(*(text for _, text in problems))
+        self.keys = tuple(key for key, _ in problems)
+
+
+class Settings(BaseModel):
+    """Base of groups of settings; `group` is the parameter of the run that has them as JSON.
+
+    Unknown names, values of another type, NaN and infinity are refused, all at once.
     """
 
-    help: str
-    choices: tuple[str, ...] = ()
-    at_least: float | None = None
-    at_most: float | None = None
-    above: float | None = None
-    below: float | None = None
-    pattern: str = ""
-    form: str = ""
-    has_flag: bool = True
-    is_advanced: bool = False
-    metavar: str = ""
-    is_repeated: bool = False
-    variable: str = ""
-    is_secret: bool = False
-
-    def allow_number(self, number: float) -> bool:
-        """Return whether a number is within the limits; NaN never is."""
-        return (
-            (self.at_least is None or number >= self.at_least)
-            and (self.above is None or number > self.above)
-            and (self.below is None or number < self.below)
-            and -MOST <= number <= (MOST if self.at_most is None else self.at_most)
-        )
-
-    def describe_numbers(self) -> str:
-        """Return the limits of a number in words: ` of at least 0 and below 1`."""
-        most = MOST if self.at_most is None and self.below is None else self.at_most
-        if self.at_least is not None and most is not None:
-            return f" from {self.at_least} to {most}"
-        words = {
-            "of at least": self.at_least,
-            "above": self.above,
-            "below": self.below,
-            "at most": most,
-        }
-        limits = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
-        return f" {' and '.join(limits)}" if limits else ""
-
-
-def setting(
-    help_: str,
-    *,
-    default: Any = dataclasses.MISSING,
-    factory: Any = dataclasses.MISSING,
-    **limits: Any,
-) -> Any:
-    """Return a field of a dataclass with its help; `limits` are the attributes of Limits."""
-    metadata = {"limits": Limits(help=help_, **limits)}
-    return dataclasses.field(default=default, default_factory=factory, metadata=metadata)
-
-
-def same_setting(config: type, name: str) -> Any:
-    """Return a field declared like the field of another dataclass."""
-    field = find_setting(config, name)
-    return dataclasses.field(
-        default=field.default, default_factory=field.default_factory, metadata=field.metadata
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
     )
+    group: ClassVar[str] = ""
+
+    def __init__(self, **values: Any):
+        with refusals(type(self)):
+            super().__init__(**values)
+
+    # Of a group inside another one the other reports the errors, with its own name before theirs.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, Any]) -> Self:
+        """Return the settings of flags or variables; ConfigError has their names."""
+        try:
+            with refusals(cls):
+                return cls.model_validate(texts, strict=False)
+        except SettingsError as error:
+            raise ConfigError(as_flags(str(error), cls.group)) from error
+
+    @classmethod
+    def from_json(cls, text: str, **more: Any) -> Self:
+        """Return the settings of a parameter; "" has the defaults, or more values."""
+        try:
+            values = _JSON_OBJECT.validate_json(text or "{}")
+        except ValidationError as error:
+            raise ConfigError(f"{cls.group} is {text!r}; it must be a JSON object") from error
+        return cls(**{**more, **values})
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the settings with others, checked again."""
+        fields = type(self).model_fields
+        given = {fields[name].alias or name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **changes})
+
+    def given(self) -> Json:
+        """Return the settings that were given, as JSON."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
 
-def find_setting(config: type, name: str) -> Any:
-    """Return the field with that name."""
-    return next(field for field in dataclasses.fields(config) if field.name == name)
+@contextlib.contextmanager
+def refusals(model: type[Settings]) -> Iterator[None]:
+    """Raise SettingsError, a sentence for each setting, instead of pydantic's errors."""
+    try:
+        yield
+    except ValidationError as error:
+        problems = [found for one in error.errors() for found in _problems(model, one)]
+        raise SettingsError(*problems) from error
+
+
+def _problems(model: type[Settings], error: Any) -> list[tuple[str, str]]:
+    """Return the key and the sentence of an error of pydantic, or of several that it collects."""
+    location = [part for part in error["loc"] if part != "[key]"]
+    path = [*map(str, location)]
+    dotted = ".".join(filter(None, (model.group, *path)))
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    key = (model.group + "".join(parts)).removeprefix(".")
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):  # of settings that do not fit each other
+        return [(dotted, problem) for problem in cause.problems]
+    value, schema = error["input"], schema_at(model, path)
+    if error["type"] == "extra_forbidden" or error["loc"][-1:] == ("[key]",):
+        owner, schema = key.rpartition(".")[0], schema_at(model, path[:-1])
+        names = schema.get("properties") or schema["propertyNames"]["enum"]
+        hint = did_you_mean(path[-1], names)
+        known = (
+            SEE_SETTINGS
+            if "properties" in schema and model.group
+            else f"allowed are {', '.join(names)}"
+        )
+        text = f"{owner or 'it'} has no {path[-1]!r};{hint} {known}"
+    elif error["type"] == "missing":
+        text = f"{key} is not set; set it to the {schema.get('description', 'value')}"
+    else:
+        shown = "has another form" if schema.get("format") == SECRET else f"is {value!r}"
+        hint = did_you_mean(value, schema.get("enum", ()))
+        text = f"{key} {shown};{hint} {str(cause or '') or allowed(schema)}"
+    return [(dotted, text)]
+
+
+@functools.cache
+def schema_of(model: type[Settings]) -> Json:
+    """Return the JSON schema of a group."""
+    return model.model_json_schema()
+
+
+def schema_at(model: type[Settings], path: Sequence[str] = ()) -> Json:
+    """Return the schema of a setting, of a group or of what a mapping or a list holds."""
+    whole = schema_of(model)
+    schema = whole
+    for name in path:
+        inner = schema.get("properties", {}).get(name)
+        inner = inner or schema.get("additionalProperties") or schema.get("items")
+        schema = _plain(inner, whole) if isinstance(inner, dict) else schema
+    return schema
+
+
+def _plain(schema: Json, whole: Json) -> Json:
+    """Return a schema with what it refers to, and without the null that it also allows."""
+    schema = dict(schema)
+    members = [member for member in schema.pop("anyOf", []) if member.get("type") != "null"]
+    inner: Json = members[-1] if members else {}
+    if reference := schema.pop("$ref", ""):
+        inner = whole["$defs"][reference.rpartition("/")[2]]
+    return {**_plain(inner, whole), **schema} if inner else schema
+
+
+def allowed(schema: Json) -> str:
+    """Return what the schema of a setting allows, in words."""
+    if form := schema.get("form"):
+        return f"it must be {form}{', or empty' * (schema.get('default') == '')}"
+    if choices := schema.get("enum"):
+        return f"allowed are {', '.join(filter(None, choices))}"
+    kind = schema.get("type", "")
+    if kind in ("integer", "number"):
+        return f"it must be a {'whole ' * (kind == 'integer')}number{_limits(schema)}"
+    words = {
+        "boolean": "true or false",
+        "string": f"a text on one line{' that is not empty' * ('minLength' in schema)}",
+        "array": "a list of texts, separated by commas, as a,b",
+        "object": f"{'numbers' if _of_numbers(schema) else 'values'} by name, as {{NAME: VALUE}}",
+    }
+    return f"it must be {words.get(kind, 'another value')}"
+
+
+def _limits(schema: Json) -> str:
+    """Return the limits of a number in words: ` of at least 0 and below 1`."""
+    if "minimum" in schema and "maximum" in schema:
+        return f" from {schema['minimum']:.12g} to {schema['maximum']:.12g}"
+    words = {
+        "of at least": "minimum",
+        "above": "exclusiveMinimum",
+        "below": "exclusiveMaximum",
+        "at most": "maximum",
+    }
+    limits = [f"{word} {schema[name]:.12g}" for word, name in words.items() if name in schema]
+    return f" {' and '.join(limits)}" * bool(limits)
+
+
+def _of_numbers(schema: Json) -> bool:
+    inner = schema.get("additionalProperties")
+    return isinstance(inner, dict) and inner.get("type") in ("integer", "number")
 
 
 def flag_name(name: str) -> str:
@@ -109,126 +258,6 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str) -> Config:
-    """Return settings with these values; ConfigError, calling the whole `name`, for a wrong one."""
-    kind: Any = config
-    allowed = [field.name for field in dataclasses.fields(kind)]
-    for key in values:
-        if key not in allowed:
-            raise ConfigError(f"{name} has no {key!r};{did_you_mean(key, allowed)} {SEE_SETTINGS}")
-    return config(**values)
-
-
-def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
-    """Check all settings of a dataclass; texts with commas and lists become tuples.
-
-    Raises:
-        ConfigError: a value is not allowed; `label` returns the setting's name for the message.
-    """
-    for field in dataclasses.fields(config):
-        if "limits" not in field.metadata:
-            continue
-        value = getattr(config, field.name)
-        if kind_of(field) is tuple and isinstance(value, str | list):
-            value = split_list(value) if isinstance(value, str) else tuple(value)
-            object.__setattr__(config, field.name, value)
-        check(field, value, name=label(field.name))
-
-
-def check(field: dataclasses.Field[Any], value: Any, *, name: str) -> None:
-    """Check the value of one setting; ConfigError if it is not allowed."""
-    if value is None and field.default is None:
-        return
-    if kind_of(field) is Mapping and isinstance(value, Mapping):
-        _check_items(field, value, name=name)
-    elif not _is_allowed(field, value):
-        shown = "has another form" if field.metadata["limits"].is_secret else f"is {value!r}"
-        raise ConfigError(f"{name} {shown};{describe_allowed(field, value)}")
-
-
-def limits_of(field: dataclasses.Field[Any]) -> Limits:
-    """Return the limits of a setting."""
-    limits: Limits = field.metadata["limits"]
-    return limits
-
-
-def _hint(field: dataclasses.Field[Any]) -> Any:
-    """Return the field's type; int for `int | None`."""
-    if isinstance(field.type, types.UnionType):
-        return next(kind for kind in typing.get_args(field.type) if kind is not _NONE)
-    return field.type
-
-
-def kind_of(field: dataclasses.Field[Any]) -> type:
-    """Return bool, int, float, str, tuple (of texts) or Mapping."""
-    hint = _hint(field)
-    origin = typing.get_origin(hint) or hint
-    return collections.abc.Mapping if issubclass(origin, Mapping) else origin
-
-
-def _number_kind(field: dataclasses.Field[Any]) -> type | None:
-    _, kind = typing.get_args(_hint(field)) if kind_of(field) is Mapping else (None, None)
-    return kind if kind in (int, float) else None
-
-
-def _check_items(field: dataclasses.Field[Any], values: Mapping[str, Any], *, name: str) -> None:
-    limits, kind = limits_of(field), _number_kind(field)
-    for key, value in values.items():
-        if limits.choices and key not in limits.choices:
-            raise ConfigError(f"{name} has no {key!r};{_choices(limits.choices, key)}")
-        if kind and not (_is_number(value, kind) and limits.allow_number(value)):
-            raise ConfigError(
-                f"{name}.{key} is {value!r}; it must be {_number_words(limits, kind)}"
-            )
-
-
-def _is_number(value: object, kind: type) -> bool:
-    allowed = (int, float) if kind is float else int
-    return isinstance(value, allowed) and not isinstance(value, bool)
-
-
-def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
-    kind: Any = kind_of(field)
-    limits = limits_of(field)
-    if kind in (int, float):
-        return _is_number(value, kind) and limits.allow_number(value)
-    if not isinstance(value, kind):
-        return False
-    if kind is tuple:
-        return all(isinstance(item, str) and not _CONTROL.search(item) for item in value)
-    if kind is str and (not value or _CONTROL.search(value)):
-        return value == field.default == ""
-    if limits.pattern:
-        return bool(re.fullmatch(limits.pattern, value))
-    return not limits.choices or value in limits.choices
-
-
-def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
-    """Return what is allowed in words, after a space, with a suggestion for a wrong choice."""
-    kind, limits = kind_of(field), limits_of(field)
-    if limits.form:
-        return f" it must be {limits.form}{', or empty' if field.default == '' else ''}"
-    if limits.choices and kind is str:
-        return _choices(limits.choices, value)
-    words = {
-        bool: "true or false",
-        int: _number_words(limits, kind),
-        float: _number_words(limits, kind),
-        str: f"a text on one line{'' if field.default == '' else ' that is not empty'}",
-        tuple: "a list of texts, separated by commas, as a,b",
-        Mapping: f"{'numbers' if _number_kind(field) else 'values'} by name, as {{NAME: VALUE}}",
-    }
-    return f" it must be {words[kind]}"
-
-
-def _choices(allowed: Sequence[str], value: object) -> str:
-    return f"{did_you_mean(value, allowed)} allowed are {', '.join(allowed)}"
-
-
-def _number_words(limits: Limits, kind: type) -> str:
-    return f"a {'whole ' if kind is int else ''}number{limits.describe_numbers()}"
-
-
-def split_list(text: str) -> tuple[str, ...]:
-    """Return the items of a text with commas."""
-    return tuple(item.strip() for item in text.split(",") if item.strip())
+def as_flags(text: str, group: str) -> str:
+    """Return a text with `--batch-size` for `train.batch_size`."""
+    return re.sub(rf"\b{group}\.(\w+)", lambda key: flag_name(key[1]), text) if group else text

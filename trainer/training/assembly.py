@@ -1,7 +1,6 @@
 """The train step of a job, assembled from its model, objective, optimizer and schedule."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import keras
@@ -91,6 +90,6 @@ def _recipe_rules(job: Job, model: FlatModel) -> UpdateRules:
 
 
 def _compiled_rules(job: Job, model: FlatModel) -> UpdateRules:
-    rules, decay = read_optimizer(model), job.config.average_decay
+    rules = read_optimizer(model)
     check_settings_of_compiled(job.config, model.keras.optimizer)
-    return rules if rules.average or not decay else replace(rules, average=Average(decay=decay))
+    return rules

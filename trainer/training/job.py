@@ -113,14 +113,11 @@ class Job:
     def boundary_after(self, step: int) -> int:
         """Return the next number of finished steps at which a call of the graph must end.
 
-        These are the last step, the steps between which is profiled and, if something is decided
-        after each epoch, the ends of epochs.
+        These are the last step and, if something is decided after each epoch, the ends of epochs.
         """
-        profiled = self.config.steps_to_profile()
-        ends = [profiled.start - 1, profiled.stop - 1]
         if self.decides_at_epochs:
-            ends.append((self.epoch(step) + 1) * self.batches.per_epoch)
-        return min((end for end in ends if end > step), default=self.total_steps)
+            return (self.epoch(step) + 1) * self.batches.per_epoch
+        return self.total_steps
 
     def epoch(self, step: int) -> int:
         """Return the number of epochs that are complete after `step` steps."""
@@ -159,11 +156,6 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         workload = find_facts(workload, train, compression=manifest.compression)
     else:
         workload = workload.with_facts(facts)
-    total_steps = config.total_steps(train.num_examples)
-    if config.steps_to_profile() and config.steps_to_profile()[-1] > total_steps:
-        raise ConfigError(
-            f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
-        )
     decoder = Decoder(workload=workload, compression=manifest.compression)
     # With parameter servers a block is a call, and checkpoints are saved between two calls.
     most_steps = config.checkpoint_every_steps if cluster.count("ps") else None

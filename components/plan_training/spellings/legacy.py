@@ -3,10 +3,18 @@
 https://cloud.google.com/ai-platform/training/docs/reference/rest/v1/projects.jobs#TrainingInput
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from components.plan_training.findings import Findings, Section
+from components.plan_training.findings import (
+    Count,
+    Findings,
+    Part,
+    PositiveCount,
+    Seconds,
+    camel_case,
+)
 from components.plan_training.machines import RETIRED_GPUS, Accelerator, Machine
 from components.plan_training.shape import DEFAULTS, ReplicaPool
 from components.plan_training.spellings.pools import (
@@ -17,10 +25,10 @@ from components.plan_training.spellings.pools import (
 )
 from trainer import Json
 from trainer.cluster.roles import ROLES
+from trainer.config.settings import Name, OneOf, setting
 from trainer.errors import did_you_mean
 
 KEYS = ("trainingInput",)
-IGNORED = ("jobId", "labels", "predictionInput")
 # By role: the prefix of its keys.
 PREFIXES = {
     "chief": "master",
@@ -29,22 +37,6 @@ PREFIXES = {
     "evaluator": "evaluator",
 }
 _COUNTED = ROLES[1:]
-_MACHINE_KEYS = (
-    *(f"{prefix}Type" for prefix in PREFIXES.values()),
-    *(f"{PREFIXES[role]}Count" for role in _COUNTED),
-)
-# `useChiefInTfConfig` makes no difference: TF_CONFIG says chief, and the trainer reads both names.
-_KEYS = (
-    *("scaleTier", "useChiefInTfConfig", "args", "scheduling"),
-    *(f"{prefix}Config" for prefix in PREFIXES.values()),
-    *_MACHINE_KEYS,
-)
-_IGNORED = (
-    *("packageUris", "pythonModule", "hyperparameters", "region", "jobDir", "runtimeVersion"),
-    *("pythonVersion", "encryptionConfig", "network", "serviceAccount", "enableWebAccess"),
-)
-_CONFIG_KEYS = ("imageUri", "acceleratorConfig")
-_CONFIG_IGNORED = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
 NAMES = {
     "strategy": "--strategy in trainingInput.args",
     "workers": "trainingInput.workerCount",
@@ -57,7 +49,7 @@ NAMES = {
 }
 CUSTOM = "CUSTOM"
 # The keys of `trainingInput` that a scale tier stands for.
-TIERS = {
+TIERS: dict[str, dict[str, Any]] = {
     "BASIC": {"masterType": "standard"},
     "BASIC_GPU": {"masterType": "standard_gpu"},
     "STANDARD_1": {
@@ -100,113 +92,160 @@ MACHINES = {
 }
 
 
+class AcceleratorConfig(Part):
+    """GPUs of a machine."""
+
+    type: Name = setting("GPU, as NVIDIA_TESLA_T4")
+    count: PositiveCount = 1
+
+
+class RoleConfig(Part):
+    """Image and GPUs of the replicas of a role."""
+
+    ignored = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
+    image_uri: str = ""
+    accelerator_config: AcceleratorConfig | None = None
+
+
+class Limits(Part):
+    """Time limit."""
+
+    ignored = ("maxWaitTime", "priority")
+    max_running_time: Seconds | None = None
+
+
+class TrainingInput(Part):
+    """A cluster: a tier, or the machines of each role.
+
+    `useChiefInTfConfig` makes no difference: the trainer reads both names of a chief.
+    """
+
+    ignored = (
+        *("packageUris", "pythonModule", "hyperparameters", "region", "jobDir", "runtimeVersion"),
+        *("pythonVersion", "encryptionConfig", "network", "serviceAccount", "enableWebAccess"),
+    )
+    scale_tier: Annotated[str, OneOf((*TIERS, CUSTOM))] = setting("tier of the cluster")
+    use_chief_in_tf_config: Any = None
+    args: list[str] = []  # noqa: RUF012 - pydantic copies it
+    scheduling: Limits = Limits()
+    master_type: str = ""
+    worker_type: str = ""
+    parameter_server_type: str = ""
+    evaluator_type: str = ""
+    worker_count: Count | None = None
+    parameter_server_count: Count | None = None
+    evaluator_count: Count | None = None
+    master_config: RoleConfig = RoleConfig()
+    worker_config: RoleConfig = RoleConfig()
+    parameter_server_config: RoleConfig = RoleConfig()
+    evaluator_config: RoleConfig = RoleConfig()
+
+
+class LegacyFile(Part):
+    """The old config.yaml."""
+
+    ignored = ("jobId", "labels", "predictionInput")
+    training_input: TrainingInput
+
+
 def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     """Return the fields of a Shape."""
-    top = Section(values, path="", findings=findings, keys=KEYS, ignored=IGNORED)
-    section = top.section("trainingInput", keys=_KEYS, ignored=_IGNORED)
-    tiers = (*TIERS, CUSTOM)
-    if "scaleTier" not in section:
-        allowed = ", ".join(tiers)
-        findings.errors.append(f"{section.name('scaleTier')} is missing; allowed are {allowed}")
-    tier = section.one_of("scaleTier", tiers, default=CUSTOM)
-    machines = section if tier == CUSTOM else _tier_machines(section, tier)
+    file = LegacyFile.read(values, findings)
+    if file is None:
+        return {}
+    given = machines = file.training_input
+    tier = given.scale_tier
+    if tier != CUSTOM:
+        findings.errors += _of_tier(given)
+        machines = TrainingInput(scale_tier=CUSTOM, **TIERS[tier])
     pools, images = [], []
     for role, prefix in PREFIXES.items():
-        config = section.section(f"{prefix}Config", keys=_CONFIG_KEYS, ignored=_CONFIG_IGNORED)
-        pools.append(_read_pool(machines, role, config))
+        config = getattr(given, f"{snake_case(prefix)}_config")
+        pools.append(_read_pool(machines, role, config, findings))
         if pools[-1].count:
-            images.append((config.name("imageUri"), config.text("imageUri")))
-    fields = shape_fields(pools, strategy=read_strategy_flag(section, "args"))
+            images.append((f"trainingInput.{prefix}Config.imageUri", config.image_uri))
+    strategy = read_strategy_flag(given.args, "trainingInput.args", findings)
     image = single_image(images, findings)
     if image:
         findings.warnings.append(
             f"imageUri {image}: replicas run `{' '.join(COMMAND)}` in it, so it must contain"
             " this repository; leave it out to use the run's image"
         )
-    return fields | {"image": image, "timeout_seconds": _timeout(section)}
+    seconds = given.scheduling.max_running_time
+    if seconds is None:
+        findings.warnings.append(
+            f"trainingInput.scheduling.maxRunningTime is missing: the job gets"
+            f" {DEFAULTS.timeout_seconds}s, not AI Platform's 7 days"
+        )
+    timeout = seconds or DEFAULTS.timeout_seconds
+    return shape_fields(pools, strategy=strategy) | {"image": image, "timeout_seconds": timeout}
 
 
-def _tier_machines(section: Section, tier: str) -> Section:
-    """Return the machines of a tier; a file that also names some has an error for each."""
-    own = [key for key in _MACHINE_KEYS if key in section]
-    section.findings.errors += [
-        f"{section.name(key)} is {section.get(key)!r}, but scaleTier is {tier!r}, which sets its"
-        f" machines itself; leave {key} out, or set scaleTier to 'CUSTOM'"
-        for key in own
+def snake_case(prefix: str) -> str:
+    """Return `parameter_server` for `parameterServer`."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", prefix)
+
+
+def _of_tier(given: TrainingInput) -> list[str]:
+    """Return an error for each machine that a file names beside a tier."""
+    return [
+        f"trainingInput.{camel_case(name)} is {value!r}, but scaleTier is {given.scale_tier!r},"
+        f" which sets its machines itself; leave it out, or set scaleTier to"
+        " 'CUSTOM'"
+        for name, value in given
+        if name in given.model_fields_set and name.endswith(("_type", "_count"))
     ]
-    return Section(
-        TIERS[tier],
-        path=section.name(f"scaleTier {tier}"),
-        findings=section.findings,
-        keys=_MACHINE_KEYS,
-    )
 
 
-def _read_pool(section: Section, role: str, config: Section) -> ReplicaPool:
+def _read_pool(
+    given: TrainingInput, role: str, config: RoleConfig, findings: Findings
+) -> ReplicaPool:
     prefix = PREFIXES[role]
-    type_key, count_key = f"{prefix}Type", f"{prefix}Count"
-    count = section.count(count_key) if role in _COUNTED else 1
-    if count and type_key not in section:
-        section.findings.errors.append(
-            f"{section.name(type_key)} is missing; name a machine type, as n1-standard-4"
+    field, count_key = f"trainingInput.{prefix}Type", f"{prefix}Count"
+    name = getattr(given, f"{snake_case(prefix)}_type")
+    stated = getattr(given, f"{snake_case(prefix)}_count") if role in _COUNTED else 1
+    count = stated or 0
+    if count and not name:
+        findings.errors.append(f"{field} is missing; name a machine type, as n1-standard-4")
+    if name and stated is None:
+        findings.warnings.append(
+            f"{field} is {name!r} without {count_key}, which AI Platform read as 0: no replica is"
+            f" added; set {count_key} to add some"
         )
-    if not count and type_key in section and count_key not in section:
-        section.findings.warnings.append(
-            f"{section.name(type_key)} is {section.get(type_key)!r} without {count_key}, which AI"
-            f" Platform read as 0: no replica is added; set {count_key} to add some"
-        )
-    if not count or type_key not in section:
+    if not count or not name:
         return ReplicaPool(role=role, count=count, machine=Machine(type=DEFAULTS.machine))
-    machine = _read_machine(section, type_key)
-    if "acceleratorConfig" in config:
-        machine = _with_accelerator(machine, config)
+    machine = _read_machine(name, field, findings)
+    if gpus := config.accelerator_config:
+        place = f"trainingInput.{prefix}Config.acceleratorConfig"
+        machine = _with_accelerator(machine, gpus, place, findings)
     return ReplicaPool(role=role, count=count, machine=machine)
 
 
-def _read_machine(section: Section, key: str) -> Machine:
+def _read_machine(name: str, field: str, findings: Findings) -> Machine:
     """Return the machine of a type; for a name of AI Platform's own, its replacement."""
-    name, findings = section.text(key, default=DEFAULTS.machine), section.findings
     if machine := MACHINES.get(name):
-        findings.warnings.append(f"{section.name(key)}: {name} is retired and now {machine}")
+        findings.warnings.append(f"{field}: {name} is retired and now {machine}")
         return machine
     if "-" not in name:
         hint = did_you_mean(name, MACHINES)
         findings.errors.append(
-            f"{section.name(key)} is {name!r};{hint} allowed are Vertex AI's machine types, as"
+            f"{field} is {name!r};{hint} allowed are Vertex AI's machine types, as"
             f" n1-standard-4, and the retired {', '.join(MACHINES)}"
         )
-    return Machine(type=name)
+        return Machine(type=DEFAULTS.machine)
+    return Machine.model_construct(type=name)
 
 
-def _with_accelerator(machine: Machine, config: Section) -> Machine:
-    section = config.section("acceleratorConfig", keys=("type", "count"))
+def _with_accelerator(
+    machine: Machine, gpus: AcceleratorConfig, place: str, findings: Findings
+) -> Machine:
     if machine.accelerator:
-        section.findings.errors.append(
-            f"{config.name('acceleratorConfig')}: the machine has {machine.accelerator} already;"
-            " leave it out, or name a machine type of Compute Engine, as n1-standard-8"
+        findings.errors.append(
+            f"{place}: the machine has {machine.accelerator} already; leave it out, or name a"
+            " machine type of Compute Engine, as n1-standard-8"
         )
-    gpu = section.text("type")
-    if not gpu:
-        section.findings.errors.append(
-            f"{section.name('type')} is missing; name a GPU, as NVIDIA_TESLA_T4"
-        )
-        return machine
-    count = section.count("count", default=1, at_least=1)
-    successor = RETIRED_GPUS.get(gpu, gpu)
-    if successor != gpu:
-        section.findings.warnings.append(
-            f"{section.name('type')}: {gpu} is retired and now {successor}"
-        )
-    return Machine(type=machine.type, accelerator=Accelerator(type=successor, count=count))
-
-
-def _timeout(section: Section) -> int:
-    scheduling = section.section(
-        "scheduling", keys=("maxRunningTime",), ignored=("maxWaitTime", "priority")
-    )
-    if "maxRunningTime" not in scheduling:
-        scheduling.findings.warnings.append(
-            f"{scheduling.name('maxRunningTime')} is missing: the job gets"
-            f" {DEFAULTS.timeout_seconds}s, not AI Platform's 7 days"
-        )
-    return scheduling.seconds("maxRunningTime", default=DEFAULTS.timeout_seconds)
+    successor = RETIRED_GPUS.get(gpus.type, gpus.type)
+    if successor != gpus.type:
+        findings.warnings.append(f"{place}.type: {gpus.type} is retired and now {successor}")
+    accelerator = Accelerator(type=successor, count=gpus.count)
+    return Machine.model_construct(type=machine.type, accelerator=accelerator)

@@ -1,6 +1,8 @@
 """Shared by the spellings that list replica pools."""
 
-from components.plan_training.findings import Findings, Section
+from collections.abc import Sequence
+
+from components.plan_training.findings import Findings
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, ReplicaPool, Shape
 from trainer import Json
@@ -13,14 +15,14 @@ STRATEGY_FLAG = "--strategy"
 def shape_fields(pools: list[ReplicaPool], *, strategy: str = "") -> Json:
     """Return the fields of the Shape with these pools; without a strategy, infer it."""
     machines = {COUNT_KEYS[pool.role]: pool.machine for pool in pools if pool.count}
-    computing = machines.get("workers") or machines.get("chief") or Machine(type="")
+    computing = machines.get("workers") or machines.get("chief") or Machine.model_construct(type="")
     fields: Json = {
         "strategy": strategy or infer_strategy(pools),
         **{COUNT_KEYS[pool.role]: pool.count for pool in pools},
         "machine": machines.get("chief", computing).type,
         "accelerator": computing.accelerator,
     }
-    shape = Shape(**fields)
+    shape = Shape.model_construct(**fields)  # not checked yet
     fields["machines"] = {
         COUNT_KEYS[pool.role]: pool.machine
         for pool in pools
@@ -38,10 +40,10 @@ def infer_strategy(pools: list[ReplicaPool]) -> str:
     )
 
 
-def read_strategy_flag(section: Section, key: str) -> str:
+def read_strategy_flag(given: Sequence[str], name_of_args: str, findings: Findings) -> str:
     """Return the value of `--strategy` among the arguments; ignore the others with a warning."""
     strategy, ignored = "", []
-    args = iter(section.texts(key))
+    args = iter(given)
     for arg in args:
         name, equals, value = arg.partition("=")
         if name == STRATEGY_FLAG:
@@ -49,8 +51,8 @@ def read_strategy_flag(section: Section, key: str) -> str:
         else:
             ignored.append(arg)
     if ignored:
-        section.findings.warnings.append(
-            f"{section.name(key)}: {' '.join(ignored)}: ignored; give the trainer's settings to the"
+        findings.warnings.append(
+            f"{name_of_args}: {' '.join(ignored)}: ignored; give the trainer's settings to the"
             " run, as --set train.epochs=5"
         )
     return strategy

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.plan_training.findings import Findings, Section
+from components.plan_training.findings import Findings, Part
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings.pools import COMMAND, shape_fields
@@ -16,13 +16,20 @@ from trainer.errors import ClusterError
 
 DEFAULT_PORT = 2222
 KEYS = ("cluster", "task")
-IGNORED = ("environment", "job", "rpc_layer")
-NAMES = {COUNT_KEYS[role]: name for role, name in COUNT_NAMES.items()}
+NAMES: dict[str, str] = {COUNT_KEYS[role]: name for role, name in COUNT_NAMES.items()}
+
+
+class TfConfig(Part):
+    """The keys of a TF_CONFIG."""
+
+    ignored = ("environment", "job", "rpc_layer", "rpcLayer")
+    cluster: Any = None
+    task: Any = None
 
 
 def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     """Return the fields of a Shape; its machines are the default, TF_CONFIG has none."""
-    Section(values, path="", findings=findings, keys=KEYS, ignored=IGNORED)
+    TfConfig.read(values, findings)
     cluster = _parse(values, findings)
     machine = Machine(type=DEFAULTS.machine)
     return shape_fields(

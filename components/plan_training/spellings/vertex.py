@@ -4,9 +4,17 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Self
 
-from components.plan_training.findings import Findings, Section
+from pydantic import model_validator
+
+from components.plan_training.findings import (
+    Count,
+    Findings,
+    Part,
+    PositiveCount,
+    Seconds,
+)
 from components.plan_training.machines import Accelerator, Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings.pools import (
@@ -18,6 +26,8 @@ from components.plan_training.spellings.pools import (
 )
 from trainer import Json
 from trainer.cluster.roles import ROLES
+from trainer.config.settings import Name, OneOf, setting
+from trainer.errors import ConfigError
 
 KEYS = ("workerPoolSpecs", "scheduling", "persistentResourceId")
 IGNORED = (
@@ -25,11 +35,6 @@ IGNORED = (
     *("pscInterfaceConfig", "protectedArtifactLocationId", "labels"),
     *("enableWebAccess", "enableDashboardAccess", "experiment", "experimentRun", "models"),
 )
-_POOL_KEYS = ("machineSpec", "replicaCount", "containerSpec")
-_POOL_IGNORED = ("pythonPackageSpec", "diskSpec", "nfsMounts", "lustreMounts")
-_MACHINE_KEYS = ("machineType", "acceleratorType", "acceleratorCount")
-_MACHINE_IGNORED = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
-_SCHEDULING_KEYS = ("timeout", "strategy", "restartJobOnWorkerRestart", "disableRetries")
 _IS_SPOT = {"STANDARD": False, "SPOT": True, "ON_DEMAND": False, "LOW_COST": True}
 NAMES = (
     {
@@ -48,43 +53,126 @@ NAMES = (
 )
 
 
-def camel_case(key: str) -> str:
-    """Return `machineSpec` for `machine_spec`: protobuf's JSON allows both."""
-    first, *rest = key.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+class MachineSpec(Part):
+    """Machine of a pool."""
+
+    ignored = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
+    machine_type: str = ""
+    accelerator_type: Name | None = None
+    accelerator_count: PositiveCount | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.accelerator_count and not self.accelerator_type:
+            raise ConfigError(
+                f"acceleratorCount is {self.accelerator_count}, but acceleratorType is missing;"
+                " name a GPU, as NVIDIA_TESLA_T4"
+            )
+        return self
+
+
+class ContainerSpec(Part):
+    """Container of a pool."""
+
+    image_uri: str = ""
+    command: list[Any] | None = None
+    args: list[str] = []  # noqa: RUF012 - pydantic copies it
+    env: Any = None
+
+
+class Pool(Part):
+    """Replicas of a role."""
+
+    ignored = ("pythonPackageSpec", "diskSpec", "nfsMounts", "lustreMounts")
+    machine_spec: MachineSpec = MachineSpec()
+    replica_count: Count = 0
+    container_spec: ContainerSpec = ContainerSpec()
+
+
+class Scheduling(Part):
+    """Time limit and restarts."""
+
+    ignored = ("maxWaitDuration",)
+    timeout: Seconds | None = None
+    strategy: Annotated[str, OneOf((*_IS_SPOT,))] = "STANDARD"
+    restart_job_on_worker_restart: bool | None = None
+    disable_retries: bool = False
+
+
+class VertexFile(Part):
+    """A CustomJobSpec."""
+
+    ignored = IGNORED
+    worker_pool_specs: list[Pool] = setting(
+        "pools",
+        form=f"a list of 1 to {len(ROLES)} pools, in the order {', '.join(ROLES)}",
+        min_length=1,
+        max_length=len(ROLES),
+    )
+    scheduling: Scheduling = Scheduling()
+    persistent_resource_id: str = ""
 
 
 def read(values: Mapping[Any, Any], findings: Findings) -> Json:
     """Return the fields of a Shape."""
-    top = Section(
-        values,
-        path="",
-        findings=findings,
-        keys=KEYS,
-        ignored=IGNORED,
-        rename=camel_case,
-    )
-    specs = top.get("workerPoolSpecs")
-    if not isinstance(specs, list) or not 1 <= len(specs) <= len(ROLES):
-        findings.errors.append(
-            f"workerPoolSpecs is {specs!r}; it must be a list of 1 to {len(ROLES)} pools, in the"
-            f" order {', '.join(ROLES)}"
-        )
-        specs = []
+    file = VertexFile.read(values, findings)
+    if file is None:
+        return {}
     pools, images, strategies = [], [], []
-    for index, (role, spec) in enumerate(zip(ROLES, specs, strict=False)):
-        pool, image, strategy = _read_pool(spec, role, index=index, findings=findings)
-        pools.append(pool)
-        images.append((f"workerPoolSpecs[{index}].containerSpec.imageUri", image))
-        strategies.append(strategy)
+    for index, (role, spec) in enumerate(zip(ROLES, file.worker_pool_specs, strict=False)):
+        path = f"workerPoolSpecs[{index}]"
+        if index == 0 and spec.replica_count != 1:
+            findings.errors.append(
+                f"{path}.replicaCount is {spec.replica_count}; it must be 1: the first pool is the"
+                " chief. Further workers belong in workerPoolSpecs[1]"
+            )
+        if spec.replica_count and not spec.machine_spec.machine_type:
+            findings.errors.append(
+                f"{path}.machineSpec.machineType is missing; name a machine type, as n1-standard-4"
+            )
+        container = spec.container_spec
+        if container.command not in (None, COMMAND) or container.env is not None:
+            findings.warnings.append(
+                f"{path}.containerSpec.command and env: ignored; replicas run {' '.join(COMMAND)}"
+            )
+        machine = _machine(spec.machine_spec)
+        pools.append(ReplicaPool(role=role, count=spec.replica_count, machine=machine))
+        images.append((f"{path}.containerSpec.imageUri", container.image_uri))
+        place = f"{path}.containerSpec.args"
+        strategies.append(read_strategy_flag(container.args, place, findings))
     fields = shape_fields(pools, strategy=next(filter(None, strategies), ""))
-    fields |= {"image": single_image(images, findings)} | _read_scheduling(top)
-    fields["persistent_resource"] = top.text("persistentResourceId")
+    fields |= {"image": single_image(images, findings)} | _schedule(file.scheduling, findings)
+    fields["persistent_resource"] = file.persistent_resource_id
     auto = fields | {"restarts": "auto"}
     is_auto = fields["restarts"] != "never" and (
-        Shape(**fields).restarts_whole_job == Shape(**auto).restarts_whole_job
+        Shape.model_construct(**fields).restarts_whole_job
+        == Shape.model_construct(**auto).restarts_whole_job
     )
     return auto if is_auto else fields
+
+
+def _machine(spec: MachineSpec) -> Machine:
+    accelerator = None
+    if spec.accelerator_type:
+        count = spec.accelerator_count or 1
+        accelerator = Accelerator(type=spec.accelerator_type, count=count)
+    machine = spec.machine_type or DEFAULTS.machine
+    return Machine.model_construct(type=machine, accelerator=accelerator)
+
+
+def _schedule(scheduling: Scheduling, findings: Findings) -> Json:
+    if scheduling.timeout is None:
+        findings.warnings.append(
+            f"scheduling.timeout is missing: the job gets {DEFAULTS.timeout_seconds}s, not"
+            " Vertex AI's 7 days"
+        )
+    restarts = {None: "auto", True: "whole_job", False: "replica"}
+    restart = restarts[scheduling.restart_job_on_worker_restart]
+    return {
+        "timeout_seconds": scheduling.timeout or DEFAULTS.timeout_seconds,
+        "spot": _IS_SPOT[scheduling.strategy],
+        "restarts": "never" if scheduling.disable_retries else restart,
+    }
 
 
 def write(shape: Shape) -> Json:
@@ -107,78 +195,6 @@ def _write_scheduling(shape: Shape) -> Json:
         "strategy": shape.scheduling_strategy,
         "restartJobOnWorkerRestart": shape.restarts_whole_job,
         "disableRetries": shape.restarts == "never",
-    }
-
-
-def _read_pool(
-    value: Any, role: str, *, index: int, findings: Findings
-) -> tuple[ReplicaPool, str, str]:
-    spec = Section(
-        value,
-        path=f"workerPoolSpecs[{index}]",
-        findings=findings,
-        keys=_POOL_KEYS,
-        ignored=_POOL_IGNORED,
-        rename=camel_case,
-    )
-    count = spec.count("replicaCount")
-    if index == 0 and count != 1:
-        findings.errors.append(
-            f"{spec.name('replicaCount')} is {spec.get('replicaCount')!r}; it must be 1: the"
-            " first pool is the chief. Further workers belong in workerPoolSpecs[1]"
-        )
-    machine = _read_machine(spec, is_required=bool(count))
-    container = spec.section("containerSpec", keys=("imageUri", "command", "args", "env"))
-    strategy = read_strategy_flag(container, "args")
-    if container.get("command") not in (None, COMMAND) or "env" in container:
-        findings.warnings.append(
-            f"{container.name('command')} and env: ignored; replicas run {' '.join(COMMAND)}"
-        )
-    return (
-        ReplicaPool(role=role, count=count, machine=machine),
-        container.text("imageUri"),
-        strategy,
-    )
-
-
-def _read_machine(spec: Section, *, is_required: bool) -> Machine:
-    machine = spec.section("machineSpec", keys=_MACHINE_KEYS, ignored=_MACHINE_IGNORED)
-    if is_required and "machineType" not in machine:
-        machine.findings.errors.append(
-            f"{machine.name('machineType')} is missing; name a machine type, as n1-standard-4"
-        )
-    accelerator = None
-    if "acceleratorType" in machine:
-        count = machine.count("acceleratorCount", default=1, at_least=1)
-        accelerator = Accelerator(type=machine.text("acceleratorType"), count=count)
-    elif "acceleratorCount" in machine:
-        machine.findings.errors.append(
-            f"{machine.name('acceleratorCount')} is {machine.get('acceleratorCount')!r}, but"
-            " acceleratorType is missing; name a GPU, as NVIDIA_TESLA_T4"
-        )
-    return Machine(
-        type=machine.text("machineType", default=DEFAULTS.machine), accelerator=accelerator
-    )
-
-
-def _read_scheduling(top: Section) -> Json:
-    scheduling = top.section("scheduling", keys=_SCHEDULING_KEYS, ignored=("maxWaitDuration",))
-    if "timeout" not in scheduling:
-        top.findings.warnings.append(
-            f"scheduling.timeout is missing: the job gets {DEFAULTS.timeout_seconds}s, not"
-            " Vertex AI's 7 days"
-        )
-    strategy = scheduling.one_of("strategy", _IS_SPOT, default="STANDARD")
-    restarts = "auto"
-    if "restartJobOnWorkerRestart" in scheduling:
-        is_whole = scheduling.flag("restartJobOnWorkerRestart")
-        restarts = "whole_job" if is_whole else "replica"
-    if scheduling.flag("disableRetries"):
-        restarts = "never"
-    return {
-        "timeout_seconds": scheduling.seconds("timeout", default=DEFAULTS.timeout_seconds),
-        "spot": _IS_SPOT[strategy],
-        "restarts": restarts,
     }
 
 

@@ -109,7 +109,7 @@ def finish_dataset(
     `splits` has the statistics of each. The manifest is the last file.
     """
     statistics = {"workload": manifest.workload, "splits": splits}
-    path = local_path(settings.schema) if settings.schema else None
+    path = local_path(settings.schema_file) if settings.schema_file else None
     expected = schema.read_schema(path) if path else schema.infer_schema(statistics)
     problems = schema.find_anomalies(statistics, expected, is_inferred=path is None)
     if manifest.split and path is None:  # no random parts: later rows may well differ

@@ -1,6 +1,5 @@
 """The files and days of a run, from the time for which it was scheduled."""
 
-import dataclasses
 import datetime
 import json
 import logging
@@ -30,7 +29,7 @@ def resolved_text(text: str, moment: datetime.datetime) -> str:
     not, unless they read the same files. A baseline that depends on other runs is left out.
     """
     values = parse_object(text or "{}", name="prepare")
-    changes = _resolved(PrepareOptions.from_values(values), moment)
+    changes = _resolved(PrepareOptions.from_json(text), moment)
     if not changes:
         return text
     kept = {name: value for name, value in values.items() if name not in changes}
@@ -44,7 +43,7 @@ def resolve(options: PrepareOptions, moment: datetime.datetime) -> PrepareOption
     Raises:
         DataError: no file has a date of the run; names dates and files.
     """
-    return dataclasses.replace(options, **_resolved(options, moment))
+    return options.replace(**_resolved(options, moment))
 
 
 def run_moment(

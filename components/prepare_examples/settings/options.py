@@ -1,11 +1,11 @@
 """Settings of prepare_examples, checked before any data is read."""
 
 import datetime
-import math
 import zoneinfo
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from components.prepare_examples.settings.patterns import (
     FIRST_YEAR,
@@ -16,214 +16,201 @@ from components.prepare_examples.settings.patterns import (
 )
 from components.prepare_examples.statistics.drift import NOTICEABLE
 from components.prepare_examples.tfrecords import shards
-from components.shared.text.json_object import Options
 from components.time_limit import A_DAY_SECONDS
-from trainer.cluster.roles import MAX_REPLICAS
-from trainer.config.settings import MOST_SECONDS, check_settings, make_settings, setting
-from trainer.errors import ConfigError
+from trainer.config.settings import (
+    MOST,
+    MOST_SECONDS,
+    Line,
+    Settings,
+    Texts,
+    read_mapping,
+    schema_at,
+    setting,
+)
+from trainer.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from trainer.workloads.declarations.split import Split
 
-SOURCES = ("files", "bigquery")
-TARGET_BYTES = 128_000_000  # of raw data in a file
 PREVIOUS = "previous"  # the baseline that is the promoted version's data
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """Number of the files."""
-
-    num_workers: int = setting(
-        "replicas that will train; train never has fewer files than these",
-        default=2,
-        at_least=1,
-        at_most=MAX_REPLICAS,
-    )
-    parallelism: int = setting(
-        "files that a replica reads at once", default=2, at_least=1, at_most=1000
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class CheckOptions(Settings):
     """Checks of the examples."""
 
-    schema: str = setting(
+    schema_file: Line = setting(
         "a schema.pbtxt to validate the examples against; default: infer one from the train split",
         default="",
-        metavar="FILE",
+        alias="schema",
     )
-    baseline: str = setting(
+    baseline: Line = setting(
         "statistics.json or the examples folder of an earlier run, to measure drift from; in a"
         " pipeline, previous stands for the data of the promoted version",
         default="",
-        metavar="PATH",
     )
     drift_threshold: float = setting(
         "population stability index of a feature above which drift is an anomaly",
         default=NOTICEABLE,
-        at_least=0,
-        metavar="PSI",
+        ge=0,
+        le=MOST,
     )
-    block_on: str = setting(
+    block_on: Literal["error", "warning", "none"] = setting(
         "the anomalies that fail the run: error, warning (both kinds) or none",
         default="error",
-        choices=("error", "warning", "none"),
-        metavar="SEVERITY",
     )
     max_quarantine: float = setting(
         "share of the rows that may be quarantined; more fail the run",
         default=0.05,
-        at_least=0,
-        at_most=1,
-        metavar="SHARE",
+        ge=0,
+        le=1,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(Settings):
     """Tables."""
 
-    files: tuple[str, ...] = setting(
+    files: Texts = setting(
         "CSV, gzipped CSV or Parquet files, a folder of images or TFRecords, a path or a pattern,"
-        " instead of the workload's own source; may be repeated. {run_date:%Y-%m-%d} stands for"
+        " instead of the workload's own source. {run_date:%Y-%m-%d} stands for"
         " the date of the run, {run_date-1d:%Y-%m-%d} for the day before. {train: …, test: …} gives"
         " the files of each split",
         default=(),
-        metavar="PATTERN",
-        is_repeated=True,
     )
-    time_zone: str = setting(
+    time_zone: Line = setting(
         "time zone whose local time is stored for a time that names a zone; default: as declared;"
         " UTC for exports of BigQuery tables that label local time as UTC",
         default="",
-        metavar="NAME",
     )
-    ratios: Mapping[str, float] = setting(
-        "share of each split", factory=lambda: shards.DEFAULT_RATIOS, metavar="SHARES"
+    ratios: Annotated[Mapping[str, float], BeforeValidator(read_mapping)] = setting(
+        "share of each split", default=shards.DEFAULT_RATIOS
     )
-    split: Mapping[str, Any] = setting(
+    split: Annotated[Mapping[str, Any], BeforeValidator(read_mapping)] = setting(
         "rule of the splits, instead of the workload's: {by: COLUMN, eval: 30d, test: 30d} by time,"
         " {by: COLUMN, test: [VALUE, …]} by values, {by: hash}",
-        factory=dict,
-        metavar="RULE",
+        default_factory=dict,
     )
-    split_key: tuple[str, ...] = setting(
+    split_key: Texts = setting(
         "columns whose hash decides the split, and whose rows stay together in one by time;"
         " default: the workload's key, or without it its group_by columns, or else all values of a"
         " row",
         default=(),
-        metavar="COLUMNS",
     )
-    ignore_columns: tuple[str, ...] = setting(
+    ignore_columns: Texts = setting(
         "columns of your files to skip, if the workload does not have them; * and ? are allowed",
         default=(),
-        metavar="COLUMNS",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BigQueryOptions:
+class BigQueryOptions(Settings):
     """BigQuery.
 
     Rows of the table that the workload declares, cached in --data-dir. Not yet tested against the
     real service.
     """
 
-    source: str = setting(
-        "where the rows come from", default="files", choices=SOURCES, metavar="NAME"
-    )
-    project: str = setting(
-        "Google Cloud project that is billed for the query", default="", metavar="ID"
-    )
-    limit: int = setting("number of rows", default=0, at_least=0, at_most=10**12)
+    source: Literal["files", "bigquery"] = setting("where the rows come from", default="files")
+    project: Line = setting("Google Cloud project that is billed for the query", default="")
+    limit: int = setting("number of rows", default=0, ge=0, le=10**12)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DateOptions:
+class DateOptions(Settings):
     """Dates of a run.
 
     A run of a schedule has the date for which it was started, any other the date of its start.
     """
 
-    run_date: str = setting(
+    run_date: Line = setting(
         "the date of the run, such as 2026-11-01, to repeat a run of that date; with a time where"
         " names of files have hours",
         default="",
-        metavar="DATE",
     )
-    run_time_zone: str = setting(
+    run_time_zone: Line = setting(
         "time zone of the date of a run; default: its schedule's, or UTC",
         default="",
-        metavar="NAME",
     )
-    window: str = setting(
+    window: Line = setting(
         "days of data, such as 30d or 4w: the files of as many dates, up to the run's;"
         " of files without dates in their names, and of BigQuery, the rows of as many days before"
         " the run's",
         default="",
         pattern=r"[1-9]\d{0,3}[dw]",
         form="a number of days or weeks, such as 30d or 4w",
-        metavar="DAYS",
     )
-    dates: tuple[str, ...] = setting(
-        "first and last day of a table's rows; default: all", default=(), metavar="FIRST,LAST"
-    )
-    time_column: str = setting(
+    dates: Texts = setting("first and last day of a table's rows; default: all", default=())
+    time_column: Line = setting(
         "the Timestamp that `dates` and `window` select a table's rows by; default: its only one",
         default="",
-        metavar="NAME",
     )
 
 
 _TABLE_ONLY = (CheckOptions, TableOptions, BigQueryOptions, DateOptions)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrepareOptions(
-    PlanOptions, CheckOptions, TableOptions, BigQueryOptions, DateOptions, Options
-):
-    """All settings of prepare_examples.
+class SampleOptions(Settings):
+    """Examples and files to use; parameters of the pipeline of their own."""
 
-    `num_shards` has the number of files of some splits by name; for a table, `train` is the number
-    for every split. The other splits' numbers follow from PlanOptions. `beam_options` are Beam's
-    own flags; another runner's workers must see the raw files and the output folder.
-    """
-
-    parameter: ClassVar[str] = "prepare"
     max_examples: int = setting(
         "use only the first examples of each split of images, N in all, in proportion to the"
         " splits; of a table, the first rows; 0 uses all",
         default=0,
-        at_least=0,
+        ge=0,
+        le=MOST,
     )
     trust_files: bool = setting(
         "use the raw files in --data-dir without verifying them, and fetch none; the manifest"
         " records it",
         default=False,
     )
-    compression: str = setting(
-        "compression of the output",
-        default="gzip",
-        choices=tuple(shards.COMPRESSIONS),
-        metavar="KIND",
+
+
+class PrepareSettings(CheckOptions, TableOptions, BigQueryOptions, DateOptions):
+    """Settings of prepare_examples in a run.
+
+    `num_shards` has the number of files of some splits by name; for a table, `train` is the number
+    for every split. `beam_options` are Beam's own flags; another runner's workers must see the raw
+    files and the output folder.
+    """
+
+    group: ClassVar[str] = "prepare"
+    compression: Literal["gzip", "none"] = setting("compression of the output", default="gzip")
+    num_shards: Annotated[
+        Mapping[str, Annotated[int, Field(ge=1, le=100_000)]], BeforeValidator(read_mapping)
+    ] = setting(
+        "files of each split, as {train: 8}; of a table, train is the number for every split;"
+        " default: by the size of the data",
+        default_factory=dict,
     )
-    num_shards: Mapping[str, int] = setting(
-        "files of each split", factory=dict, has_flag=False, at_least=1, at_most=100_000
+    beam_options: Texts = setting(
+        "Beam's own flags; a runner's workers must see the raw files and the output folder",
+        default=(),
     )
-    beam_options: tuple[str, ...] = setting("Beam's own flags", default=(), has_flag=False)
     timeout_seconds: float = setting(
         "time after which the step ends itself as failed",
         default=A_DAY_SECONDS,
-        above=0,
-        at_most=MOST_SECONDS,
-        has_flag=False,
+        gt=0,
+        le=MOST_SECONDS,
     )
 
-    def __post_init__(self) -> None:
-        self._set_split()
-        check_settings(self)
+    @model_validator(mode="before")
+    @classmethod
+    def _with_files_by_split(cls, values: Any) -> Any:
+        """Return files by split as a rule of the splits."""
+        files = values.get("files")
+        if not isinstance(files, Mapping):
+            return values
+        if values.get("split"):
+            raise ConfigError(f"split is {values['split']!r}, and files has splits; drop one")
+        if not {*files} <= {*shards.SPLITS}:
+            raise ConfigError(
+                f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
+                f" {', '.join(shards.SPLITS)}"
+            )
+        parts = [part if isinstance(part, list) else [part] for part in files.values()]
+        patterns = [pattern for part in parts for pattern in part]
+        return {**values, "split": {"by": "files", **files}, "files": patterns}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         self._check_source()
         for name in ("time_zone", "run_time_zone"):
             value = getattr(self, name) or "UTC"
@@ -234,39 +221,29 @@ class PrepareOptions(
                     f"{name} is {value!r}; it must be a name such as Europe/Paris or UTC"
                 ) from error
         self._check_dates()
-        object.__setattr__(self, "ratios", shards.check_ratios(self.ratios))
+        shards.check_ratios(self.ratios)
+        _ = self.declared_split
+        return self
 
     @property
     def declared_split(self) -> "Split | None":
         """The rule of the splits, None for the workload's."""
-        from trainer.workloads.declarations.split import Split
+        from trainer.workloads.declarations.split import PARTS, Split
 
-        if not self.split or not isinstance(self.split, Mapping):
-            return None
+        if unknown := [key for key in self.split if key not in ("by", *PARTS)]:
+            hint = did_you_mean(unknown[0], ("by", *PARTS))
+            raise ConfigError(f"split has no {unknown[0]!r};{hint} it has by, {', '.join(PARTS)}")
         try:
-            return make_settings(Split, self.split, name="split")
-        except ConfigError:
-            raise
+            return Split(**self.split) if self.split else None
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
-    def _set_split(self) -> None:
-        """Check the rule of the splits; files by split are such a rule, too."""
-        files: Any = self.files
-        if isinstance(files, Mapping):
-            if self.split:
-                raise ConfigError(f"split is {self.split!r}, and files has splits; drop one")
-            if not {*files} <= {*shards.SPLITS}:
-                raise ConfigError(
-                    f"files is {dict(files)!r}; it must be a list of texts, or have the files of"
-                    f" {', '.join(shards.SPLITS)}"
-                )
-            parts = [part if isinstance(part, list) else [part] for part in files.values()]
-            patterns = [pattern for part in parts for pattern in part]
-            object.__setattr__(self, "split", {"by": "files", **files})
-            object.__setattr__(self, "files", tuple(patterns))
-        if split := self.declared_split:
-            object.__setattr__(self, "split", split.to_json())
+    def check_absolute(self) -> None:
+        """Raise ConfigError for a relative path: a step does not run in the run's folder."""
+        check_absolute("prepare.files", *self.files)
+        check_absolute("prepare.schema", self.schema_file)
+        if self.baseline != PREVIOUS:
+            check_absolute("prepare.baseline", self.baseline)
 
     def _check_dates(self) -> None:
         for pattern in self.files:
@@ -299,49 +276,40 @@ class PrepareOptions(
         """Return the number of files of a split with `num_bytes` of raw data."""
         if split in self.num_shards:
             return self.num_shards[split]
-        if split != "train":
-            return max(shards.DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / TARGET_BYTES))
-        return shards.plan_num_shards(
-            num_bytes,
-            num_workers=self.num_workers,
-            parallelism=self.parallelism,
-            target_bytes=TARGET_BYTES,
-        )
+        return shards.plan_num_shards(num_bytes, split=split)
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that differ from their defaults, except Beam's own flags."""
-        default = PrepareOptions()
-        names = (field.name for field in fields(self) if field.name != "beam_options")
-        return {n: getattr(self, n) for n in names if getattr(self, n) != getattr(default, n)}
+        default = PrepareOptions().model_dump()
+        return {
+            name: value
+            for name, value in self.model_dump().items()
+            if value != default[name] and name != "beam_options"
+        }
 
     def check_images(self, workload: str, *, allowed: Sequence[str] = ()) -> None:
         """Raise ConfigError for a changed setting that only tables have, except those allowed."""
         changed = self.changed()
-        for field in (field for options in _TABLE_ONLY for field in fields(options)):
-            if field.name == "dates" and field.name in changed:
+        of_tables = [name for kind in _TABLE_ONLY for name in schema_at(kind)["properties"]]
+        for name in (name for name in of_tables if name in changed and name not in allowed):
+            if name == "dates":
                 raise ConfigError(
                     f"dates (or window) are given, but {workload} has no rows with a time; write"
                     " {run_date:…} into the names in prepare.files"
                 )
-            if field.name in changed and field.name not in allowed:
-                raise ConfigError(
-                    f"{field.name} is {changed[field.name]!r}, but only tables have it; leave it"
-                    f" out for {workload}"
-                )
+            raise ConfigError(
+                f"{name} is {changed[name]!r}, but only tables have it; leave it out for {workload}"
+            )
+
+
+class PrepareOptions(PrepareSettings, SampleOptions):
+    """All settings of prepare_examples."""
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], **more: Any) -> Self:
-        """Return the options of a pipeline's step.
-
-        Raises:
-            ConfigError: a key is unknown, a value is not allowed, or a path is relative: a step
-                does not run in the folder from which the run was started.
-        """
-        options = super().from_values(values, **more)
-        check_absolute("prepare.files", *options.files)
-        check_absolute("prepare.schema", options.schema)
-        if options.baseline != PREVIOUS:
-            check_absolute("prepare.baseline", options.baseline)
+    def from_json(cls, text: str, **more: Any) -> Self:
+        """Return the options of a pipeline's step, whose paths are absolute."""
+        options = super().from_json(text, **more)
+        options.check_absolute()
         return options
 
 

@@ -14,6 +14,7 @@ SPLITS = ("train", "eval", "test")
 DEFAULT_RATIOS = {"train": 0.8, "eval": 0.1, "test": 0.1}
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
 COMPRESSIONS = {"gzip": "GZIP", "none": ""}
+TARGET_BYTES = 128_000_000  # of raw data in a file
 SUFFIXES = {"GZIP": ".tfrecord.gz", "": ".tfrecord"}
 ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c", "keys")  # of a shard in the manifest
 MOST_KEYS = 20_000  # examples of a dataset whose manifest has the hash of each one
@@ -36,16 +37,13 @@ def check_ratios(ratios: Mapping[str, float]) -> dict[str, float]:
     return {name: ratios[name] / total for name in SPLITS}
 
 
-def plan_num_shards(
-    num_bytes: int, *, num_workers: int, parallelism: int, target_bytes: int
-) -> int:
-    """Return the number of files for a split.
+def plan_num_shards(num_bytes: int, *, split: str = "train") -> int:
+    """Return the number of files, of about TARGET_BYTES, for a split; for train it is even.
 
-    It is enough for `parallelism` readers on each of `num_workers` replicas and for files of about
-    `target_bytes`, and a multiple of `num_workers`, so that all replicas read equally many files.
+    Two replicas, each with two readers, then read equally many files.
     """
-    wanted = max(num_workers * parallelism, math.ceil(num_bytes / target_bytes))
-    return math.ceil(wanted / num_workers) * num_workers
+    wanted = max(DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / TARGET_BYTES))
+    return wanted + wanted % 2 * (split == "train")
 
 
 class Rows(NamedTuple):

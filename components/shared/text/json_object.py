@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from trainer import Json
-from trainer.config.settings import make_settings
 from trainer.errors import ConfigError, InputError
 
 RUN_AGAIN = "repeat the run with --no-cache, which executes the step that writes it"
@@ -77,19 +76,3 @@ def _has(value: Any, field: str) -> bool:
             return False
         value = value[part]
     return bool(field) or isinstance(value, dict)
-
-
-class Options:
-    """Base of dataclasses of settings; `parameter` is the run's parameter that has them."""
-
-    parameter: ClassVar[str] = "options"
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any], **more: Any) -> Self:
-        """Return the options; ConfigError names an unknown key or a value that is not allowed."""
-        return make_settings(cls, {**more, **values}, name=cls.parameter)
-
-    @classmethod
-    def from_json(cls, text: str, **more: Any) -> Self:
-        """Return the options of a parameter; "" has the defaults, or more values."""
-        return cls.from_values(parse_object(text or "{}", name=cls.parameter), **more)

@@ -1,7 +1,6 @@
 """A run of which everything has been checked that can be before anything is sent."""
 
 import argparse
-import dataclasses
 import sys
 from dataclasses import dataclass
 
@@ -62,8 +61,6 @@ def check_run(arguments: argparse.Namespace, target: Target) -> CheckedRun:
     name = arguments.name = arguments.name or new_run_name(prefix)
     check_run_name(name)
     if config:
-        if arguments.service_account:
-            config = dataclasses.replace(config, service_account=arguments.service_account)
         parameters_of(config, target)  # checks the settings before the service starts
         uses_image = arguments.on == "vertex" or arguments.containers
         config = with_code(config, target, uses_image=uses_image)
@@ -104,5 +101,4 @@ def submission_of(
         config=run.config,
         settings=arguments.settings,
         use_cache=not arguments.no_cache,
-        service_account=arguments.service_account,
     )

@@ -1,7 +1,6 @@
 """Plan of a run before it is sent: printed by `trainyard plan`, kept below --max-cost."""
 
 import argparse
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -72,10 +71,8 @@ def within_cost(
     submission = build(config)
     if not plan(submission).price:
         return submission
-    cluster = dataclasses.replace(
-        config.cluster, timeout_seconds=_seconds_for(config.cluster, limit)
-    )
-    submission = build(dataclasses.replace(config, cluster=cluster))
+    cluster = config.cluster.replace(timeout_seconds=_seconds_for(config.cluster, limit))
+    submission = build(config.replace(cluster=cluster))
     price = plan(submission).price
     if price and price.expected is not None and price.expected > limit:
         raise ConfigError(

@@ -145,13 +145,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "served before the run is always kept",
     )
     parser.add_argument(
-        "--no-promote",
-        action="append_const",
-        const="release.promote=false",
-        dest="settings",
-        help="end after the evaluation, without a version, as --set release.promote=false",
-    )
-    parser.add_argument(
         "--max-cost",
         type=dollars,
         metavar="DOLLARS",
@@ -168,7 +161,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     advanced.add_argument(
         "--data-dir", metavar="DIR", help="folder, or gs:// address, with a folder per workload"
     )
-    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the run")
     add_containers(advanced)
 
 

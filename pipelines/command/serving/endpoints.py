@@ -10,7 +10,6 @@ from components.endpoint.deployments import delete_endpoint
 from components.endpoint.traffic import WHOLE
 from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
-from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from pipelines.resources.endpoints import endpoints_table, list_endpoints, log_requests
@@ -96,7 +95,6 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
         help="share of the traffic, 0 to 100; the other versions share the rest in their current "
         "proportions; default: 100",
     )
-    add_machine(deploy)
     deploy.add_argument(
         "--serving",
         action="append",
@@ -170,9 +168,8 @@ def _deploy(arguments: argparse.Namespace) -> int:
     from pipelines.config.settings import with_settings
     from pipelines.projects.runs import default_run
 
-    machine = [f"machine={arguments.machine}"] if arguments.machine else []
-    texts = [f"serving.{text}" for text in arguments.serving + machine]
-    serving = with_settings(default_run("-", name="-"), texts).serving
+    texts = [f"serving.{text}" for text in arguments.serving]
+    serving = with_settings(default_run("-", name="-"), texts).serving.given()
     with api_of(arguments, keeps_service=True) as api:
         lines = releases.deploy_version(
             api,

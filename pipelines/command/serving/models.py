@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from components.plan_training.machines import machine_error
+from components.plan_training.machines import machine_problem
 from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import (
     actions_of,
@@ -116,8 +116,8 @@ def add_machine(parser: argparse.ArgumentParser, default: str = "") -> None:
 
 
 def _machine(text: str) -> str:
-    if error := machine_error(text, field="--machine", is_serving=True):
-        raise argparse.ArgumentTypeError(error)
+    if problem := machine_problem(text, is_serving=True):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; {problem}")
     return text
 
 

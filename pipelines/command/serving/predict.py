@@ -54,7 +54,7 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-errors",
         type=float,
-        default=PredictOptions.max_errors,
+        default=PredictOptions().max_errors,
         metavar="SHARE",
         help="share of the rows that may have no prediction; %(default)s",
     )
@@ -85,7 +85,7 @@ def _predict(arguments: argparse.Namespace) -> int:
         "model": uri,
         "inputs": arguments.inputs,
         "output_dir": arguments.output,
-        "options": dataclasses.asdict(options),
+        "options": options.given(),
         "trust": trust.flags(),
     }
     return run_module(arguments, "pipelines.predictions", json.dumps(request))

@@ -1,7 +1,6 @@
 """`trainyard cluster`: explain cluster files, and print commands for your own hosts."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from pipelines.command.actions import actions_of
 from pipelines.config.cluster_files import read_cluster_file
 from pipelines.projects.runs import FORMS, find_run
 from trainer.config.settings import split_list
-from trainer.config.train_config import TrainConfig
-from trainer.errors import ConfigError
 
 DEFAULT_WORKLOAD = "mnist"
 COMMANDS_HELP = """\
@@ -47,7 +44,6 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument(
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
     parser.set_defaults(command=_explain)
 
 
@@ -76,20 +72,10 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
         return [yaml.safe_dump(values, sort_keys=False).rstrip()]
     return explain(
         file,
-        batch_size=_batch_size(arguments),
+        batch_size=find_run(arguments.workload).train.batch_size,
         prices=read_prices(PRICES),
         hosts=arguments.hosts or file.hosts,
     )
-
-
-def _batch_size(arguments: argparse.Namespace) -> int:
-    default = next(f.default for f in dataclasses.fields(TrainConfig) if f.name == "batch_size")
-    batch_size = arguments.batch_size or find_run(arguments.workload).train.get(
-        "batch_size", default
-    )
-    if batch_size < 1:
-        raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")
-    return int(batch_size)
 
 
 def _commands(arguments: argparse.Namespace) -> None:

@@ -39,7 +39,6 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
     logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED)}"
-    logs.add_argument("--timestamps", action="store_true", help="put the time before each line")
     wait = add_action(actions, "wait", with_api(_wait), "wait until a job has ended", "JOB")
     wait.epilog = f"The job continues after a timeout or Ctrl-C. {EXIT_CODES}"
     add_timeout(wait, "stop waiting after this time, e.g. 90, 30m or 2h; default: never")
@@ -91,7 +90,6 @@ def _logs(api: VertexApi, arguments: argparse.Namespace) -> int:
         api,
         job_id,
         replica=arguments.replica,
-        has_times=arguments.timestamps,
         is_followed=arguments.follow,
     ):
         print(line, flush=arguments.follow)

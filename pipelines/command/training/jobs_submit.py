@@ -1,7 +1,6 @@
 """`trainyard jobs submit`: a training job without a pipeline."""
 
 import argparse
-import dataclasses
 import re
 import sys
 from functools import partial
@@ -140,10 +139,10 @@ def job_name(text: str) -> str:
 def _config(arguments: argparse.Namespace) -> RunConfig:
     config = find_run(arguments.workload)
     if arguments.cluster:
-        config = dataclasses.replace(config, cluster=read_cluster(arguments.cluster))
+        config = config.replace(cluster=read_cluster(arguments.cluster))
     if arguments.timeout:
-        cluster = dataclasses.replace(config.cluster, timeout_seconds=arguments.timeout)
-        config = dataclasses.replace(config, cluster=cluster)
+        cluster = config.cluster.replace(timeout_seconds=arguments.timeout)
+        config = config.replace(cluster=cluster)
     return with_flags(config, arguments.flags)
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
+from pipelines.config.editor_schemas import RUN as RUN_SCHEMA
+from pipelines.config.editor_schemas import SCHEDULE as SCHEDULE_SCHEMA
+from pipelines.config.editor_schemas import write_schemas
 from pipelines.projects.literals import SourceText, comment, fill, literal
 from pipelines.projects.scripts.record import RecordedScript
 from trainer import Json
@@ -46,7 +49,9 @@ workload = {kind}(
 {arguments}{model})
 '''
 MODEL = "    model=model,\n{}"
+SCHEMAS = ".schemas"  # hidden: no code
 RUN = """\
+# yaml-language-server: $schema=.schemas/run.json
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE;
 # `trainyard settings {folder}` lists them all.
 prepare:
@@ -59,6 +64,7 @@ train:
 # cluster: {{strategy: parameter_server, workers: 2, parameter_servers: 1}}
 """
 SCHEDULE = """\
+# yaml-language-server: $schema=../.schemas/schedule.json
 # A run every night, after `trainyard schedule apply {folder}/schedules`.
 workload: ..
 cron: "0 3 * * *"
@@ -204,6 +210,7 @@ def write_folder(folder: Path, start: NewFolder) -> list[str]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(text if isinstance(text, bytes) else text.encode())
+    write_schemas(folder / SCHEMAS, RUN_SCHEMA, SCHEDULE_SCHEMA)
     return sorted(files)
 
 

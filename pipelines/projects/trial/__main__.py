@@ -44,7 +44,7 @@ BATCH_SIZE = 32
 NUM_PREDICTED = 8
 LARGEST_SCALE = 0.01  # of a layer that is for pixels from 0 to 255
 # Settings that only make sense for a whole training.
-_NOT_TRIED = ("epochs", "steps", "schedule_steps", "profile_steps", "cpu_devices", "patience")
+_NOT_TRIED = ("epochs", "steps", "schedule_steps", "cpu_devices", "patience")
 
 
 @dataclass(kw_only=True)
@@ -114,7 +114,7 @@ class Trial:
     @cached_property
     def _workload(self) -> Workload:
         settings = {"workload": self.reference, "examples_dir": "-", **self.train}
-        config = TrainConfig.from_settings(settings)
+        config = TrainConfig(**settings)
         config.recipe()
         return config.chosen_workload()
 
@@ -143,7 +143,7 @@ class Trial:
             "steps": NUM_STEPS,
             "strategy": "single",
         }
-        config = TrainConfig.from_settings({**kept, **changed})
+        config = TrainConfig(**{**kept, **changed})
         folders = resolve_folders(config.output_dir, {})
         return make_job(config, parse_tf_config(None), folders, threading.Event())
 
@@ -209,7 +209,7 @@ class Trial:
 
     def _cut(self) -> str:
         assert self._devices  # TensorFlow is imported
-        gates = [replace(self.gate, slices=(rule,)) for rule in self.gate.slices]
+        gates = [self.gate.replace(slices=(rule,)) for rule in self.gate.slices]
         _check_each(lambda gate: find_rules(self._workload, gate), gates)
         return ", ".join(self.gate.slices)
 
@@ -266,9 +266,9 @@ def main() -> int:
         trial = Trial(
             reference=reference,
             train=settings["train"],
-            options=PrepareOptions.from_values(settings["prepare"]),
+            options=PrepareOptions(**settings["prepare"]),
             thresholds=settings["thresholds"],
-            gate=GateOptions.from_values(settings["gate"]),
+            gate=GateOptions(**settings["gate"]),
             folder=Path(folder),
             data_dir="".join(data_dir),
         )

@@ -65,7 +65,7 @@ def _try_project(snapshot: Snapshot, data_root: str, timeout_seconds: float) -> 
         except ConfigError as error:
             yield Finding.wrong(path.name, str(error))
     options = config.prepare_options()
-    data = (*without_dates(options.files), options.schema, options.baseline)
+    data = (*without_dates(options.files), options.schema_file, options.baseline)
     # As in a run, the code is a copy, which lacks what a run would leave out.
     copy_code(project, snapshot.folder, data=data)
     yield from _try_code(config, snapshot, data_root, timeout_seconds)
@@ -88,7 +88,7 @@ def _try_code(
     # A file, since the names of thousands of files exceed the 128 KiB of an argument.
     with tempfile.NamedTemporaryFile("w", prefix="trainyard-check-", suffix=".json") as file:
         groups = ("train", "prepare", "thresholds", "gate")
-        json.dump({name: getattr(config, name) for name in groups}, file)
+        json.dump({name: config.given().get(name, {}) for name in groups}, file)
         file.flush()
         data_dir = [f"{data_root}/{config.name}"] if data_root else []
         with running([MODULE, folder or config.workload, file.name, *data_dir]) as trial:

@@ -1,6 +1,6 @@
 """The data of a trial: some examples as a run prepares them, or all if it would refuse those."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from components.evaluate.folds import folds_note, num_folds
@@ -63,7 +63,7 @@ def prepare_some(
             return errors or [error]  # the others are the reason
         return errors
 
-    errors = prepared(options if is_whole else replace(options, max_examples=most))
+    errors = prepared(options if is_whole else options.replace(max_examples=most))
     if not is_whole:
         is_whole = (folder / MANIFEST).exists() and _num_read(read_manifest(folder)) < most
         if errors and not is_whole:
@@ -119,10 +119,10 @@ def undefined_metric(
 def _without_service(options: PrepareOptions) -> PrepareOptions:
     """Return the options of one file for each split, without what only a service has."""
     baseline = "" if options.baseline == PREVIOUS else options.baseline
-    options = replace(options, num_shards={"train": 1}, compression="none", baseline=baseline)
+    options = options.replace(num_shards={"train": 1}, compression="none", baseline=baseline)
     if options.source != "bigquery":
         return options
-    return replace(options, source="files", project="", limit=0, dates=(), window="")
+    return options.replace(source="files", project="", limit=0, dates=(), window="")
 
 
 def _num_read(manifest: Json) -> int:

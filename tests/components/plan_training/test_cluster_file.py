@@ -31,8 +31,8 @@ SHORT_MISTAKES = {
     "syntax": ("strategy: single\nworkers: [\n", "not YAML, line 3"),
     "tab": ("strategy: single\nmachines:\n\tchief: m\n", "line 3: a tab; indent with spaces"),
     "twice": (PS + "workers: 1\nworkers: 2\n", "line 3: workers is given twice, first in line 2"),
-    "unknown-key": ("wrokers: 2\n", "unknown key 'wrokers' in the cluster; did you mean 'workers'"),
-    "key-is-number": ("1: 2\n", "unknown key '1' in the cluster"),
+    "unknown-key": ("wrokers: 2\n", "cluster has no 'wrokers'; did you mean 'workers'"),
+    "key-is-number": ("1: 2\n", "cluster has no '1'"),
     "strategy": ("strategy: paramter_server\n", "did you mean 'parameter_server'? allowed are"),
     "negative": (PS + "workers: -1\n", "workers is -1.*whole number from 0 to 500"),
     "bool-for-number": (PS + "workers: true\n", "workers is True"),
@@ -66,8 +66,8 @@ SHORT_MISTAKES = {
         "accelerator: {type: NVIDIA_TESLA_T4, count: 3}\n",
         "accelerator.count is 3; n1-standard-4 takes 1 or 2 or 4 of NVIDIA_TESLA_T4",
     ),
-    "gpu-without-type": ("accelerator: {count: 1}\n", "accelerator.type is missing"),
-    "gpu-text": ("accelerator: T4\n", "accelerator is 'T4'; it must hold keys and values"),
+    "gpu-without-type": ("accelerator: {count: 1}\n", "accelerator.type is not set"),
+    "gpu-text": ("accelerator: T4\n", "accelerator is 'T4'; it must be their type and number"),
     "gpu-on-e2": (
         "machine: e2-standard-4\naccelerator: {type: NVIDIA_TESLA_T4}\n",
         "accelerator.type is 'NVIDIA_TESLA_T4', but e2-standard-4 takes no GPU",
@@ -77,7 +77,10 @@ SHORT_MISTAKES = {
         "but g2-standard-4 comes with 1 NVIDIA_L4",
     ),
     "built-in-gpu-left-out": ("machine: g2-standard-4\n", "accelerator is missing: g2-standard-4"),
-    "machines-role": (PS + "machines: {ps: n1-standard-4}\n", "unknown key 'ps' in machines"),
+    "machines-role": (
+        PS + "machines: {ps: n1-standard-4}\n",
+        "machines has no 'ps'; allowed are chief, workers",
+    ),
     "machines-value": ("machines: {chief: 4}\n", "machines.chief is 4"),
     "mixed": ("strategy: single\n" + VERTEX, "mixes spellings: strategy .* and workerPoolSpecs"),
 }
@@ -95,9 +98,12 @@ VERTEX_MISTAKES = {
     ),
     "both-cases": (
         VERTEX.replace("replicaCount: 1", "replicaCount: 1, replica_count: 1"),
-        r"workerPoolSpecs\[0\].replicaCount is given twice, also as 'replica_count'",
+        r"replicaCount is given twice, also as 'replica_count'",
     ),
-    "timeout": (VERTEX.replace("60s", "60"), "scheduling.timeout is 60; write whole seconds"),
+    "timeout": (
+        VERTEX.replace("60s", "60"),
+        "timeout is '60'; it must be whole seconds",
+    ),
     "spot": (
         VERTEX.replace("timeout: 60s", "timeout: 60s, strategy: SPOTS"),
         "scheduling.strategy is 'SPOTS'; did you mean 'SPOT'? allowed are STANDARD, SPOT",
@@ -117,13 +123,16 @@ VERTEX_MISTAKES = {
     ),
 }
 LEGACY_MISTAKES = {
-    "no-tier": ("trainingInput: {masterType: standard}\n", "trainingInput.scaleTier is missing"),
+    "no-tier": ("trainingInput: {masterType: standard}\n", "trainingInput.scaleTier is not set"),
     "tier": (
         "trainingInput: {scaleTier: STANDARD}\n",
         "trainingInput.scaleTier is 'STANDARD'; did you mean 'STANDARD_1'? allowed are BASIC",
     ),
     "tier-at-top": ("scaleTier: BASIC\n", "it belongs below trainingInput"),
-    "not-a-mapping": ("trainingInput: CUSTOM\n", "trainingInput is 'CUSTOM'; it must hold keys"),
+    "not-a-mapping": (
+        "trainingInput: CUSTOM\n",
+        "trainingInput is 'CUSTOM'; it must be values",
+    ),
     "no-master": (
         "trainingInput: {scaleTier: CUSTOM}\n",
         "trainingInput.masterType is missing; name a machine type",
@@ -158,10 +167,10 @@ LEGACY_MISTAKES = {
         "  workerConfig: {imageUri: b}\n",
         "trainingInput.workerConfig.imageUri is 'b'.*one image.*masterConfig.imageUri is 'a'",
     ),
-    "key": (CUSTOM + "  workersCount: 1\n", "unknown key 'workersCount' in trainingInput; did you"),
+    "key": (CUSTOM + "  workersCount: 1\n", "trainingInput has no 'workersCount'; did you"),
     "time": (
         CUSTOM + "  scheduling: {maxRunningTime: 1h}\n",
-        "maxRunningTime is '1h'; write whole",
+        "maxRunningTime is '1h'; it must be whole",
     ),
 }
 TF_CONFIG_MISTAKES = {
@@ -170,7 +179,7 @@ TF_CONFIG_MISTAKES = {
         r"cluster.evaluator is \['c:1'\]; an evaluator is a task of the job, but never in cluster",
     ),
     "host": ('{"cluster": {"worker": ["a:1", "b"]}}', "cluster.worker: 'b' is not host:port"),
-    "key": ('{"cluster": {"worker": ["a:1"]}, "tasks": 1}', "unknown key 'tasks'"),
+    "key": ('{"cluster": {"worker": ["a:1"]}, "tasks": 1}', "no 'tasks'"),
     "ps-without-worker": (
         '{"cluster": {"chief": ["a:1"], "ps": ["b:1"]}}',
         "the number of cluster.worker is 0.*needs .*worker.*set it to 1",
@@ -210,7 +219,7 @@ def test_all_mistakes_are_named_at_once(load):
         load("wokers: 2\nmachine: n1-standard-5\nspot: often\ntimeout_seconds: -1\n")
 
     assert len(error.value.problems) == 4
-    assert not any("has no" in problem for problem in error.value.problems)
+    assert not any("strategy" in problem for problem in error.value.problems)
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"[" * 50_000, b"#" * 200_000], ids=len)
@@ -342,7 +351,7 @@ def test_idle_gpus_are_named(load):
 def test_keys_that_are_not_the_clusters_are_ignored_with_a_warning(load):
     file = load(CUSTOM + "  pythonModule: trainer.task\n  args: [--train-steps, '5']\n")
 
-    assert any("trainingInput.pythonModule: ignored" in text for text in file.warnings)
+    assert any("pythonModule: ignored" in text for text in file.warnings)
     assert any("--train-steps 5" in text for text in file.warnings)
 
 

@@ -268,4 +268,4 @@ def test_options_with_a_rule_survive_their_json():
     options = PrepareOptions(files={"train": ["/a", "/b"], "test": "/c"})
     assert options.files == ("/a", "/b", "/c")
     changed = json.loads(json.dumps(options.changed()))
-    assert PrepareOptions.from_values(changed) == options
+    assert PrepareOptions(**changed) == options

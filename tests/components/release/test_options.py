@@ -17,19 +17,19 @@ def test_settings_come_from_json():
     options = ReleaseOptions.from_json('{"canary": [10, 25, 50], "max_changed": 0, "replay": 50}')
 
     assert (options.max_changed, options.replay) == (0, 50)
-    assert options.canary_shares == [10, 25, 50]
+    assert options.canary == (10, 25, 50)
     assert ReleaseOptions(canary="10,25,50") == ReleaseOptions(canary=["10", "25", "50"])
-    assert ReleaseOptions(canary=5).canary_shares == [5]
+    assert ReleaseOptions(canary=5).canary == (5,)
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"canary": 100}', r"release\.canary is 100; .* as 10,25,50"),
-        ('{"canary": [0.5]}', r"release\.canary is 0\.5"),
+        ('{"canary": 100}', r"release\.canary\[0\] is 100; .* from 1 to 99"),
+        ('{"canary": [0.5]}', r"release\.canary\[0\] is 0\.5"),
         ('{"canary": [50, 25]}', r"release\.canary is 50,25; .* above the one before"),
         ('{"canary": [5, 5]}', r"release\.canary is 5,5"),
-        ('{"canary": true}', r"release\.canary is True"),
+        ('{"canary": true}', r"release\.canary\[0\] is True"),
         ('{"canary": {"1": 2}}', r"release\.canary is"),
         ('{"max_slowdown": 1}', r"release\.max_slowdown is 1"),
         (

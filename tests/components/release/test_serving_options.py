@@ -19,7 +19,7 @@ def test_the_default_is_one_machine_of_the_default_type():
 
 
 def test_all_settings_reach_the_request():
-    text = """{"machine": "n1-standard-8", "accelerator": {"type": "NVIDIA_TESLA_T4", "count": "2"},
+    text = """{"machine": "n1-standard-8", "accelerator": {"type": "NVIDIA_TESLA_T4", "count": 2},
     "min_replicas": 2, "max_replicas": 5, "cpu_target": 70, "accelerator_target": 80}"""
 
     assert ServingOptions.from_json(text).resources == {
@@ -55,4 +55,4 @@ def test_all_settings_reach_the_request():
 )
 def test_settings_that_vertex_would_refuse_are_named(values, message):
     with pytest.raises(ConfigError, match=message):
-        ServingOptions.from_values(values)
+        ServingOptions(**values)

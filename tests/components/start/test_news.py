@@ -53,7 +53,7 @@ def look(folder, found, *, last=None, version=VERSION, **trigger):
 )
 def test_a_wrong_condition_is_named_with_its_value(values, problem):
     with pytest.raises(ConfigError, match=problem):
-        Trigger.from_values(values)
+        Trigger(**values)
 
 
 def test_every_run_trains_without_a_trigger_or_a_promoted_version(champion):

@@ -25,4 +25,4 @@ def test_settings_are_those_of_the_run(settings, tmp_path):
     config = with_settings(taxi(), [f"{key}={text}" for key, text in settings.items()])
     request = examples_of(config, local_target(tmp_path), examples_dir=None).request
     values = json.loads(json.dumps(request))["options"]
-    assert PrepareOptions.from_values(values) == config.prepare_options()
+    assert PrepareOptions(**values) == config.prepare_options()

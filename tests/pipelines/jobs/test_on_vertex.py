@@ -130,14 +130,10 @@ def test_followed_log_continues_and_ends_with_the_job(trainyard, vertex):
     first, second = entry(1, "chief/0 begins"), entry(2, "a step", "workerpool1-1")
     vertex.entries = [[first], [first, second], [second, entry(3, "done")]]
 
-    code, output, _ = trainyard("logs", "7", "--follow", "--timestamps")
+    code, output, _ = trainyard("logs", "7", "--follow")
 
     assert code == 0
-    assert [" ".join(line.split()) for line in output.splitlines()] == [
-        "2026-01-31T12:00:01Z chief/0 begins",
-        "2026-01-31T12:00:02Z worker/1 a step",
-        "2026-01-31T12:00:03Z chief/0 done",
-    ]
+    assert output.splitlines() == ["chief/0 begins", "worker/1 a step", "chief/0 done"]
     filters = [body["filter"] for _, path, body in vertex.requests if path == LOGS]
     assert [text.partition(" AND timestamp")[2] for text in filters] == [
         "",

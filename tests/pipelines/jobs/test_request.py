@@ -1,5 +1,4 @@
 import argparse
-import dataclasses
 import json
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def sent_by_the_pipeline(config):
     plan = plan_training(
         config.workload,
         cluster=config.cluster,
-        train=config.train,
+        train=config.train.given(),
         image="i",
         examples_uri="/examples",
     )
@@ -61,7 +60,7 @@ def sent_by_the_pipeline(config):
 )
 def test_job_request_equals_the_pipelines(name):
     cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
-    config = dataclasses.replace(find_run("mnist"), cluster=cluster)
+    config = find_run("mnist").replace(cluster=cluster)
     piped = sent_by_the_pipeline(config)
     ours = job_request(config, name="n", image="i", **WHERE)
 
@@ -72,9 +71,7 @@ def test_job_request_equals_the_pipelines(name):
 
 def test_job_can_disable_restarts():
     config = find_run("mnist")
-    config = dataclasses.replace(
-        config, cluster=dataclasses.replace(config.cluster, restarts="never")
-    )
+    config = config.replace(cluster=config.cluster.replace(restarts="never"))
     request = job_request(config, name="n", image="i", **WHERE)
 
     assert parse("CustomJob", request)["jobSpec"]["scheduling"]["disableRetries"] is True
@@ -85,8 +82,8 @@ def test_job_can_disable_restarts():
 )
 def test_a_job_on_vertex_ai_uses_a_persistent_resource(examples, resource, caplog):
     config = find_run("mnist")
-    cluster = dataclasses.replace(config.cluster, persistent_resource="pool-1")
-    config = dataclasses.replace(config, cluster=cluster)
+    cluster = config.cluster.replace(persistent_resource="pool-1")
+    config = config.replace(cluster=cluster)
     job = job_request(config, name="n", image="i", examples_uri=examples, output_uri="/out")
     warn_of_local_limits(config.cluster)
 
@@ -115,14 +112,14 @@ def test_every_job_has_a_timeout(workload):
     ],
 )
 def test_flags_after_dashes_override_settings(flags, train):
-    assert with_flags(find_run("mnist"), flags).train == train
+    assert with_flags(find_run("mnist"), flags).train.given() == train
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--bogus"], "unrecognized arguments: --bogus"),
-        (["--batch-size=x"], "--batch-size: 'x'.*a whole number from 1"),
+        (["--batch-size=x"], "--batch-size is 'x'.*a whole number from 1"),
         (["--batch-size=0"], "--batch-size is 0.*from 1"),
         (["--workload=taxi"], "--workload after --"),
         (["--output-dir=/x"], "--output-dir after --"),
@@ -150,7 +147,7 @@ def test_invalid_duration_is_refused(text):
 
 def test_examples_are_prepared_once_for_each_setting(tmp_path):
     def examples(**settings: object) -> Examples:
-        config = dataclasses.replace(find_run("taxi"), **settings)
+        config = find_run("taxi").replace(**settings)
         return examples_of(config, local_target(tmp_path), examples_dir=None)
 
     first = examples()

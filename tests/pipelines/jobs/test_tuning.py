@@ -1,6 +1,5 @@
 """Tuning jobs: the request, the best trial, its flags, and the page."""
 
-import dataclasses
 import json
 
 import pytest
@@ -31,7 +30,7 @@ RATE = "train.learning_rate=1e-4..1e-2"
 
 def request(*settings, workload="mnist", **train):
     config = find_run(workload)
-    config = dataclasses.replace(config, train={**config.train, **train})
+    config = config.replace(train=config.train.replace(**train))
     _, varied = split_space(list(settings), config)
     return tuning_request(
         config,
@@ -112,22 +111,22 @@ def manifest_in(folder, num_rows):
 
 
 def test_trials_have_the_folds_of_the_gate(tmp_path):
-    config = dataclasses.replace(find_run("mnist"), cluster=ClusterSpec())
-    asked = dataclasses.replace(config, gate={"folds": 3})
+    config = find_run("mnist").replace(cluster=ClusterSpec())
+    asked = config.replace(gate={"folds": 3})
     few, many = (manifest_in(tmp_path / str(size), size) for size in (100, 600))
     assert count_folds(config, few) == 5
     assert count_folds(config, many) == 0
     assert count_folds(asked, many) == 3
-    assert count_folds(dataclasses.replace(config, gate={"folds": 0}), few) == 0
+    assert count_folds(config.replace(gate={"folds": 0}), few) == 0
     assert count_folds(config, "gs://bucket/examples") == 0
     assert count_folds(asked, "gs://bucket/examples") == 3
     workers = ClusterSpec(strategy="multi_worker_mirrored", workers=2)
-    assert count_folds(dataclasses.replace(asked, cluster=workers), few) == 0
+    assert count_folds(asked.replace(cluster=workers), few) == 0
 
 
 def test_folds_that_the_rows_cannot_be_dealt_into_are_refused_before_the_job(tmp_path):
     mnist = find_run("mnist")
-    config = dataclasses.replace(mnist, cluster=ClusterSpec(), gate={"folds": 20})
+    config = mnist.replace(cluster=ClusterSpec(), gate={"folds": 20})
     with pytest.raises(ConfigError, match=r"gate\.folds is 20, but 30 rows"):
         count_folds(config, manifest_in(tmp_path, 30))
 
@@ -207,9 +206,9 @@ def test_trials_are_listed_from_the_best_and_the_choice_is_explained():
 def test_the_best_trials_settings_are_those_of_a_run():
     flags = winner_flags(tuning_job(*TRIALS), workload="mnist")
     config = with_flags(find_run("mnist"), flags)
-    assert config.train["learning_rate"] == 0.002
-    assert config.train["batch_size"] == 16
-    assert config.train["epochs"] == 3
+    assert config.train.learning_rate == 0.002
+    assert config.train.batch_size == 16
+    assert config.train.epochs == 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import re
 import shutil
@@ -90,7 +89,7 @@ def test_a_pipeline_is_compiled_again_when_something_changes(
     if change == "image":
         image = "trainyard:other"
     if change == "settings":
-        config = dataclasses.replace(config, train={"epochs": 7})
+        config = config.replace(train={"epochs": 7})
     if change == "source":
         (tmp_path / "source" / "pipelines").mkdir(parents=True)
         (tmp_path / "source" / "pipelines" / "changed.py").touch()

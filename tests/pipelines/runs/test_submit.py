@@ -241,7 +241,7 @@ def test_a_setting_that_vertex_would_refuse_is_named(setting, message):
         with_settings(mnist(), [setting])
 
 
-def test_the_option_service_account_is_the_setting(tmp_path, capsys):
+def test_tensorboard_needs_the_account_of_the_run(tmp_path, capsys):
     setting = "tensorboard=projects/p/locations/l/tensorboards/5"
     where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r"]
     image = ["--image", "us-docker.pkg.dev/p/r/i:1", "--state-dir", str(tmp_path)]
@@ -249,7 +249,7 @@ def test_the_option_service_account_is_the_setting(tmp_path, capsys):
 
     assert main(arguments) == 2
     assert "tensorboard needs service_account" in capsys.readouterr().err
-    assert main([*arguments, "--service-account", ACCOUNT]) == 0
+    assert main([*arguments, "--set", f"service_account={ACCOUNT}"]) == 0
 
     request = json.loads(capsys.readouterr().out)
     parameters = request["runtimeConfig"]["parameterValues"]

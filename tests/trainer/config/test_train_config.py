@@ -29,10 +29,8 @@ def test_every_field_is_a_flag(capsys):
     assert stop.value.code == 0
     shown = capsys.readouterr().out
     assert "--model.NAME" in shown
-    for field in dataclasses.fields(TrainConfig):
-        if field.name == "model_settings":
-            continue
-        assert "--" + field.name.replace("_", "-") in shown
+    for name in TrainConfig.model_fields:
+        assert "--" + name.replace("_", "-") in shown or name == "model_settings"
     assert "TF_CONFIG" in shown
     assert "example:" in shown
 
@@ -54,10 +52,6 @@ def test_every_field_is_a_flag(capsys):
         ("--schedule", "step", "one_cycle, cosine, constant, linear"),
         ("--warmup", "1", "at least 0 and below 1"),
         ("--model", "resnet21", "cnn"),
-        ("--profile-steps", "9", "FIRST-LAST"),
-        ("--profile-steps", "9-5", "FIRST-LAST"),
-        ("--profile-steps", "0-5", "from 1"),
-        ("--profile-steps", "a-b", "whole numbers"),
         ("--micro-batches", "3", "--batch-size 128"),
         ("--optimizer", "amda", "did you mean 'adam'? allowed are adam, sgd, adagrad, rmsprop"),
         ("--optimizer", "ftrl", "adam, sgd, adagrad, rmsprop"),
@@ -195,12 +189,11 @@ def test_help_and_errors_do_not_import_tensorflow(flags, tf_config, code, tmp_pa
         ({"model.embedding_size": "x"}, "--model.embedding_size"),
         ({"model.batch_norm": "perhaps"}, "--model.batch_norm"),
         ({"linear_optimizer": "frtl"}, "did you mean 'ftrl'"),
-        ({"linear_learning_rate": 0.1}, "needs --linear-optimizer"),
     ],
 )
 def test_a_wrong_setting_of_the_wide_and_deep_model_is_named(settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)):
-        TrainConfig.from_settings({"workload": "taxi", "examples_dir": "-", **settings})
+        TrainConfig(**{"workload": "taxi", "examples_dir": "-", **settings})
 
 
 @pytest.mark.parametrize(
@@ -218,9 +211,7 @@ def test_model_settings_may_be_texts_numbers_or_lists(given, hidden_units):
     taxi = config.chosen_workload()
     assert taxi.hidden_units == hidden_units
     assert taxi.crosses == tuple(tuple(cross.split(":")) for cross in crosses)
-    again = TrainConfig.from_settings(
-        {"workload": "taxi", "examples_dir": "-", **taxi.changed_options()}
-    )
+    again = TrainConfig(**{"workload": "taxi", "examples_dir": "-", **taxi.changed_options()})
     assert again.chosen_workload() == taxi
     none = TrainConfig(
         workload="taxi", examples_dir="-", model_settings={"crosses": "none"}
@@ -270,7 +261,7 @@ def test_few_examples_are_trained_for_the_least_steps_of_the_recipe(tmp_path):
 
     def steps(num_examples, **settings):
         given = {"workload": str(tmp_path), "examples_dir": "-", "batch_size": 100, **settings}
-        return TrainConfig.from_settings(given).total_steps(num_examples)
+        return TrainConfig(**given).total_steps(num_examples)
 
     assert steps(100) == 500
     assert steps(400) == 500  # 125 epochs

@@ -31,7 +31,7 @@ def flags(examples_dir, tmp_path):
 def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     start_cluster, flags, examples_dir, tmp_path, expect_own_predictions
 ):
-    replicas = start_cluster(*flags, "--steps", 151, "--profile-steps", "33-60")
+    replicas = start_cluster(*flags, "--steps", 151)
     expect_end(replicas.values())
     assert "step 151/151" in replicas["chief/0"].log
     for worker in ("worker/0", "worker/1"):
@@ -41,9 +41,6 @@ def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     out = tmp_path / "out"
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
-    assert "the trace of steps is in" in replicas["chief/0"].log
-    # Of the chief, each worker and the server.
-    assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 4
     # The servers counted every update: the step of the last checkpoint is theirs.
     assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
     expect_own_predictions(out)
@@ -140,14 +137,15 @@ def test_an_error_that_the_chief_finds_before_it_connects_ends_the_others(start,
         task = {"cluster": addresses, "task": {"type": name, "index": 0}}
         return start(name, *flags, *wrong, TF_CONFIG=json.dumps(task))
 
-    wrong = ["--steps", 10, "--profile-steps", "11-12"]
+    wrong = ["--steps", 10, "--examples-dir", "/no/examples"]
     others = [start_one(name) for name in ("ps", "worker")]
     for replica in others:
         replica.wait_for("serving at ")
-    assert start_one("chief").wait() == 2
+    assert start_one("chief").wait() != 0
     expect_end(others, 1)
     for replica in others:
-        assert "the job has ended: the chief failed: --profile-steps: 11-12" in replica.log
+        assert "the job has ended: the chief failed: " in replica.log
+        assert "/no/examples" in replica.log
 
 
 def test_a_lost_chief_ends_all_others_and_the_job_resumes_from_the_last_checkpoint(

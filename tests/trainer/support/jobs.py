@@ -21,7 +21,7 @@ CPU = "/device:CPU:0"
 def new_job(examples_dir, out, *, cluster=None, **settings):
     """Return a job on examples: by default of digits, in batches of 32."""
     defaults = {"workload": "mnist", "examples_dir": str(examples_dir), "batch_size": 32}
-    config = TrainConfig.from_settings(defaults | settings)
+    config = TrainConfig(**defaults | settings)
     folders = resolve_folders(str(out), {})
     return make_job(config, cluster or Cluster(), folders, threading.Event())
 

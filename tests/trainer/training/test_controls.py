@@ -18,7 +18,6 @@ def test_all_controls_together_learn_and_serve_in_float32(examples_dir, tmp_path
         micro_batches=2,
         clip_norm=5.0,
         label_smoothing=0.05,
-        average_decay=0.9,
         weight_decay=0.01,
     )
     assert read_lines(tmp_path, "eval")[-1]["accuracy"] > 0.9

@@ -183,7 +183,7 @@ def test_flags_of_an_own_model_are_checked(write):
 def test_settings_of_the_default_model_have_both_spellings(write):
     reference = write("classes")
     for values in ({"model.hidden_units": "9,8"}, {"model.hidden_units": [9, 8]}):
-        config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **values})
+        config = TrainConfig(**{"workload": reference, "examples_dir": "-", **values})
         assert config.chosen_workload().hidden_units == (9, 8)
         assert config.chosen_workload().changed_options() == {"model.hidden_units": [9, 8]}
     with pytest.raises(

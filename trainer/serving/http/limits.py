@@ -1,11 +1,11 @@
 """Settings and limits of the prediction server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
 from trainer import paths
-from trainer.config.flags import read_environ
-from trainer.config.settings import setting
+from trainer.config.settings import Line, Name, Settings, setting
 
 # Vertex AI's limit for a prediction request.
 MAX_BODY_BYTES = 1_500_000
@@ -50,42 +50,38 @@ _MAX_PORT = 65535
 _MOST_BYTES = 1_000_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig:
+PATH = {"pattern": "/.*", "form": "a path that starts with /"}
+
+
+class ServerConfig(Settings):
     """Settings of the prediction server, from the environment."""
 
-    storage_uri: str = setting("folder of the exported model", variable="AIP_STORAGE_URI")
-    host: str = setting("address to listen on", default="0.0.0.0", variable="AIP_HTTP_HOST")
-    port: int = setting(
-        "port to listen on", default=8080, at_least=1, at_most=_MAX_PORT, variable="AIP_HTTP_PORT"
+    storage_uri: Name = setting("folder of the exported model", alias="AIP_STORAGE_URI")
+    host: Name = setting("address to listen on", "0.0.0.0", alias="AIP_HTTP_HOST")
+    port: int = setting("port to listen on", 8080, ge=1, le=_MAX_PORT, alias="AIP_HTTP_PORT")
+    health_route: Line = setting(
+        "path of the health check", "/health", alias="AIP_HEALTH_ROUTE", **PATH
     )
-    health_route: str = setting(
-        "path of the health check",
-        default="/health",
-        pattern="/.*",
-        form="a path that starts with /",
-        variable="AIP_HEALTH_ROUTE",
+    predict_route: Line = setting(
+        "path of predictions", "/predict", alias="AIP_PREDICT_ROUTE", **PATH
     )
-    predict_route: str = setting(
-        "path of predictions",
-        default="/predict",
-        pattern="/.*",
-        form="a path that starts with /",
-        variable="AIP_PREDICT_ROUTE",
-    )
-    access_log: str = setting(
-        "log of requests", default="off", choices=("off", "json"), variable="AIP_ACCESS_LOG"
-    )
+    access_log: Literal["off", "json"] = setting("log of requests", "off", alias="AIP_ACCESS_LOG")
     max_body_bytes: int = setting(
         "largest body of a request",
-        default=MAX_BODY_BYTES,
-        at_least=1,
-        at_most=_MOST_BYTES,
-        variable="AIP_MAX_BODY_BYTES",
+        MAX_BODY_BYTES,
+        ge=1,
+        le=_MOST_BYTES,
+        alias="AIP_MAX_BODY_BYTES",
     )
 
 
 def parse_environ(environ: Mapping[str, str]) -> ServerConfig:
-    """Return the configuration that the AIP_* variables give; ConfigError names a wrong one."""
-    config = ServerConfig(**read_environ(ServerConfig, environ))
-    return replace(config, storage_uri=paths.uri(config.storage_uri).rstrip("/"))
+    """Return the configuration that the AIP_* variables give; ConfigError names a wrong one.
+
+    An empty variable is as one that is not set.
+    """
+    variables = [str(field.alias) for field in ServerConfig.model_fields.values()]
+    given = {name: environ[name] for name in variables if environ.get(name)}
+    if uri := given.get("AIP_STORAGE_URI"):
+        given["AIP_STORAGE_URI"] = paths.uri(uri).rstrip("/")
+    return ServerConfig.from_texts(given)

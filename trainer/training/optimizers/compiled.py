@@ -39,7 +39,7 @@ _UNSUPPORTED = {
 # Settings of the recipe's optimizer, without effect on a compiled one.
 _RECIPE_SETTINGS = (
     *("optimizer", "momentum", "learning_rate", "warmup", "schedule_steps", "weight_decay"),
-    *("label_smoothing", "clip_norm", "linear_optimizer", "linear_learning_rate"),
+    *("label_smoothing", "clip_norm", "linear_optimizer"),
 )
 
 

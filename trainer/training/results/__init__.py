@@ -1,1 +1,1 @@
-"""Results that the chief writes: metrics, evaluations, profiles and the exported model."""
+"""Results that the chief writes: metrics, evaluations and the exported model."""

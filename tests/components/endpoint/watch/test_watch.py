@@ -156,7 +156,7 @@ def test_thresholds_are_the_users(model_dir):
     assert all(one.limit > strict.thresholds[one.distance] for one in found.findings)  # chance
     with pytest.raises(ConfigError, match="has no 'ks'"):
         WatchOptions(thresholds={"ks": 0.1})
-    with pytest.raises(ConfigError, match="options has no 'lasts'; did you mean"):
+    with pytest.raises(ConfigError, match="no 'lasts'; did you mean"):
         WatchOptions.from_json('{"lasts": 5}')
 
 

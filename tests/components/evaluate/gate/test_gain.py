@@ -251,7 +251,7 @@ def test_a_slice_may_not_get_worse():
     firms = np.array(["a", "b", "", "tiny"], object)[np.r_[np.arange(SIZE - 3) % 3, [3, 3, 3]]]
     candidate = champion.copy()
     candidate[firms == "b"] = candidate[firms == "b"][:, ::-1]
-    options = GateOptions.from_values({"slices": "firm,missing(firm)", "metric": "accuracy"})
+    options = GateOptions(**{"slices": "firm,missing(firm)", "metric": "accuracy"})
     worse, equal = (
         compare(
             held_out(TRUTH, predictions, columns={"firm": firms}, rivals={CHAMPION: champion}),

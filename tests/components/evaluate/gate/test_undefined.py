@@ -43,7 +43,7 @@ def with_value(predictions, value: float, row: int = 3):
 
 
 def checks_of(data: HeldOut, **settings):
-    options = GateOptions.from_values(settings)
+    options = GateOptions(**settings)
     comparison = compare(data, options, rules=options.rules, missing={})
     return check_comparison(comparison, options, champion="version 3")
 
@@ -137,7 +137,7 @@ def test_a_slice_with_one_class_or_few_rows_is_said():
     truth = np.where(PLANS == "basic", 0, TRUTH)
     data = of_plans(probabilities(truth), truth, **{CHAMPION: probabilities(truth)})
     settings = {"slices": "plan,plan = gold", "slice_min_examples": 10}
-    options = GateOptions.from_values(settings)
+    options = GateOptions(**settings)
     checks = checks_of(data, **settings)
     assert checks[1].text.startswith("none of 1 slices is surely worse")
     assert checks[2].text == (

@@ -9,38 +9,35 @@ from components.prepare_examples.beam.runner_flags import checked_flags, runner_
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
-from components.prepare_examples.tfrecords.shards import plan_num_shards
+from components.prepare_examples.tfrecords.shards import TARGET_BYTES
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
 
 @pytest.mark.parametrize(
-    ("num_bytes", "num_workers", "expected"),
-    [(1, 1, 2), (1, 3, 6), (10_000, 3, 12), (100, 8, 16)],
+    ("num_bytes", "split", "expected"),
+    [(1, "train", 4), (10 * TARGET_BYTES + 1, "train", 12), (1, "eval", 1), (1, "test", 2)],
 )
-def test_there_are_files_for_every_worker_and_of_the_target_size(num_bytes, num_workers, expected):
-    found = plan_num_shards(num_bytes, num_workers=num_workers, parallelism=2, target_bytes=1000)
-    assert found == expected
-    assert found % num_workers == 0
+def test_there_are_files_of_the_target_size_and_of_train_an_even_number(num_bytes, split, expected):
+    assert PrepareOptions().planned_shards(num_bytes, split=split) == expected
 
 
 def test_a_given_number_of_shards_wins():
-    assert PrepareOptions(num_shards={"train": 7}, num_workers=4).planned_shards(10) == 7
-    assert PrepareOptions(num_workers=4).planned_shards(10) == 8
+    assert PrepareOptions(num_shards={"train": 7}).planned_shards(10) == 7
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("[1]", "must be a JSON object"),
-        ("{", "prepare is not JSON"),
+        ("{", "prepare is .*JSON object"),
         ('{"compresion": "none"}', "'compresion'; did you mean 'compression'.*settings` lists"),
         ('{"ratios": {"train": 1}}', "give one for each of"),
         ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
         ('{"drift_threshold": -1}', "drift_threshold is -1; .*from 0"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
-        ('{"num_workers": 0}', "num_workers is 0; it must be a whole number from 1"),
+        ('{"num_shards": {"train": 0}}', "num_shards.train is 0; it must be a whole number from"),
         ('{"files": ["trips.csv"]}', "prepare.files has 'trips.csv'.*absolute path"),
         ('{"schema": "s.pbtxt"}', "prepare.schema has 's.pbtxt'.*absolute path"),
         ('{"source": "spanner"}', "source is 'spanner'; allowed are files, bigquery"),

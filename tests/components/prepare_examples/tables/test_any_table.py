@@ -337,7 +337,7 @@ def test_each_time_is_converted_to_its_own_zone(run):
 def test_the_command_takes_the_path_of_a_workload_file(tmp_path, run, capsys):
     file = run(churn(), make_rows()).folder.with_name("rows.csv")
     flags = ["--workload", f"{tmp_path}/own/workload.py", "--output-dir", str(tmp_path / "out")]
-    assert main([*flags, "--files", str(file), "--train-shards", "1"]) == 0
+    assert main([*flags, "--files", str(file), "--num-shards", "train=1"]) == 0
     assert (tmp_path / "out" / "manifest.json").exists()
     assert main([*flags]) == 2
     assert "declares no source" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """`trainyard jobs|models|endpoints` against the real service."""
 
-import datetime
 import json
 import re
 from functools import partial
@@ -78,9 +77,6 @@ def test_job_is_listed_shown_logged_and_cancelled(service, trainyard, job_id):
     job_id = service.do("POST", JOBS, job)["name"].rpartition("/")[2]
     code, output, _ = trainyard("jobs", "logs", job_id, "--follow")
     assert (code, output.splitlines()) == (0, ["chief/0 begins", "chief/0 ends"])
-    timed = trainyard("jobs", "logs", job_id, "--timestamps")[1].splitlines()
-    first, last = (datetime.datetime.fromisoformat(line.split()[0]) for line in timed)
-    assert first <= last
     assert trainyard("jobs", "wait", job_id, "--timeout", "60s")[0] == 0
 
 

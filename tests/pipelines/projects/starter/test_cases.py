@@ -2,7 +2,6 @@
 
 import base64
 import csv
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def test_new_check_and_run_are_right_about(tmp_path, new, name):
     result = prepared(tmp_path / "own", options, tmp_path / "run")
     assert case.facts(result), (result.rows, result.examples[:3])
     if case.same_as:
-        other = dataclasses.replace(options, files=(CASES[case.same_as].words.split()[1],))
+        other = options.replace(files=(CASES[case.same_as].words.split()[1],))
         prepared(tmp_path / "own", other, tmp_path / "other")
         assert examples(tmp_path / "run") == examples(tmp_path / "other")
     if "a.csv" in case.words:
@@ -79,7 +78,7 @@ def checked(own: Path, options: PrepareOptions, folder: Path) -> str:
 
 def prepared(own: Path, options: PrepareOptions, folder: Path) -> Result:
     """Prepare the examples as a run does."""
-    options = dataclasses.replace(options, num_shards={"train": 1}, compression="none")
+    options = options.replace(num_shards={"train": 1}, compression="none")
     manifest = prepare(str(own), output_dir=folder, data_dir=own, options=options)
     splits = {name: split["num_examples"] for name, split in manifest["splits"].items()}
     return Result(

@@ -1,6 +1,5 @@
 """Commands to try next."""
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -50,7 +49,7 @@ def test_hints_after_a_failure_name_task_and_state_folder(places):
 )
 def test_a_promoted_version_is_served_without_another_run(places, verdict, expected):
     promoted = [task("release-model", Output=VERSION)] if verdict == "passed" else []
-    config = dataclasses.replace(mnist(), endpoint_name="the e")
+    config = mnist().replace(endpoint_name="the e")
     run = summarize(job(task("evaluate", verdict=verdict), *promoted))
 
     commands = next_commands(run, config=config, target=places[0], logs="/l", instances="/golden")
