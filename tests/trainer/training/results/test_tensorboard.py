@@ -12,7 +12,7 @@ from tests.trainer.support.jobs import train
 def logs(examples_dir, tmp_path_factory):
     """The logs of two epochs of 16 steps."""
     out = tmp_path_factory.mktemp("seen")
-    settings = {"epochs": 2, "histograms": True}
+    settings = {"epochs": 2, "histograms": True, "steps_per_call": 4}
     train(examples_dir, out, **settings)
     return out / "logs"
 
