@@ -1,7 +1,6 @@
 """`trainyard predict`: predictions of a model for the rows of files."""
 
 import argparse
-import dataclasses
 import json
 from pathlib import Path
 
