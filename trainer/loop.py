@@ -46,7 +46,6 @@ from trainer.training.results.results import Results
 logger = logging.getLogger(__name__)
 
 # Training has diverged when the loss is so many times the first loss, or 1 if that is less.
-_REPLACE_SECONDS = 300  # for which a job that has lost all workers waits for one
 _EXPLOSION_FACTOR = 100.0
 
 
@@ -77,7 +76,9 @@ def train_asynchronously(job: Job) -> None:
         cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
     )
     servers = Monitor(cluster.replicas("ps"))
-    workers = WorkerMonitor(cluster.replicas("worker"), replace_seconds=_REPLACE_SECONDS)
+    workers = WorkerMonitor(
+        cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
+    )
     try:
         with _explain_lost_replicas(servers):
             training = _Training(

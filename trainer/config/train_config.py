@@ -181,6 +181,12 @@ class TrainSettings(ModelSettings):
         ge=1,
         le=MOST_SECONDS,
     )
+    replace_worker_seconds: int = setting(
+        "parameter_server: how long a job that has lost all workers waits for one",
+        default=300,
+        ge=1,
+        le=MOST_SECONDS,
+    )
     stall_seconds: float = setting(
         "stop a job in which no step, evaluation or checkpoint finishes for this long, and log"
         " the stacks of all threads of each replica; restarted, the job resumes",
