@@ -29,8 +29,8 @@ from trainer.errors import ConfigError, did_you_mean
 SEE_SETTINGS = "`trainyard settings` lists them"
 MOST = 10**9  # of a number without a limit of its own
 MOST_SECONDS = 31 * 24 * 3600
-# Line breaks, other controls, and bytes that are not UTF-8.
 SECRET = "password"  # JSON schema's format of a text that messages do not repeat
+# Line breaks, other controls, and bytes that are not UTF-8.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _JSON_OBJECT = TypeAdapter(dict[str, Any])
 

@@ -136,7 +136,10 @@ class Batcher:
         while True:
             batch = self._batches.get()
             self._predict_timed(batch)
-            self._loop.call_soon_threadsafe(self._finish, batch)
+            try:
+                self._loop.call_soon_threadsafe(self._finish, batch)
+            except RuntimeError:  # the loop is closed: the server did not wait any longer
+                return
 
     def _predict_timed(self, batch: list[PredictionJob]) -> None:
         began = time.monotonic()

@@ -183,3 +183,19 @@ def test_what_waited_too_long_or_has_no_client_is_not_predicted(run):
         assert old.error.status == 504
 
     run(test)
+
+
+def test_a_prediction_that_ends_after_the_server_ends_its_thread_without_an_error():
+    model = Model()
+    model.proceed.clear()
+
+    async def stop_early():
+        Jobs(Batcher(model, limits=ServerLimits())).submit("a")
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not model.calls:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(stop_early())
+    model.proceed.set()
+    model.threads[0].join(TIMEOUT_SECONDS)
+    assert not model.threads[0].is_alive()
