@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainer import Json
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
@@ -29,16 +31,18 @@ def make_example(row: Mapping[str, Any]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def write_split(folder: Path, name: str, examples: Iterable[bytes]) -> Json:
-    """Write a split as one shard; return its entry in the manifest."""
+def write_split(folder: Path, name: str, examples: Iterable[bytes], *, num_shards: int = 1) -> Json:
+    """Write a split; return its entry in the manifest."""
     import_tensorflow()
     import tensorflow as tf
 
     records = list(examples)
-    path = folder / f"{name}-00000-of-00001.tfrecord.gz"
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for record in records:
-            writer.write(record)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    shard = {"file": path.name, "num_examples": len(records), "sha256": digest}
-    return {"num_examples": len(records), "shards": [shard]}
+    shards = []
+    for index, part in enumerate(np.array_split(np.arange(len(records)), num_shards)):
+        path = folder / f"{name}-{index:05d}-of-{num_shards:05d}.tfrecord.gz"
+        with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+            for number in part:
+                writer.write(records[number])
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        shards.append({"file": path.name, "num_examples": len(part), "sha256": digest})
+    return {"num_examples": len(records), "shards": shards}

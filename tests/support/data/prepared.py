@@ -1,6 +1,7 @@
 """Content of a folder of prepared examples."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,14 @@ class Prepared:
         examples = map(tf.train.Example.FromString, self.records(split))
         return [
             {
-                name: list(getattr(feature, feature.WhichOneof("kind")).value)
+                name: list(getattr(feature, kind).value)
                 for name, feature in example.features.feature.items()
+                if (kind := feature.WhichOneof("kind"))
             }
             for example in examples
         ]
 
-    def values(self, name: str, split: str = "*") -> list[Any]:
+    def values(self, name: str, split: str = "*") -> Collection[Any]:
         """Return each example's first value of a feature, None where it is missing."""
         return [example.get(name, [None])[0] for example in self.examples(split)]
 

@@ -1,6 +1,5 @@
 """A tiny dataset in the examples folder's format, and replicas as real processes."""
 
-import hashlib
 import json
 import os
 import signal
@@ -16,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.data.examples import make_example, write_split
 from tests.support.processes.everything import EVERYTHING
-from trainer.runtime.tensorflow_logs import import_tensorflow
 from vertex_local.tests.support.forks import Fork, forks_with
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
@@ -33,7 +32,10 @@ def examples_dir(tmp_path_factory):
 def write_examples(folder):
     """Write ten made-up digits, each a bright square at its own place; return the folder."""
     random = np.random.default_rng(7)
-    splits = {name: write_split(folder, name, *size, random) for name, size in SPLITS.items()}
+    splits = {
+        name: write_split(folder, name, make_digits(count, random), num_shards=num_shards)
+        for name, (count, num_shards) in SPLITS.items()
+    }
     manifest = {
         "workload": "mnist",
         "compression": "GZIP",
@@ -45,36 +47,14 @@ def write_examples(folder):
     return folder
 
 
-def write_split(folder, name, num_examples, num_shards, random):
-    labels = random.integers(0, 10, num_examples)
-    images = random.integers(0, 60, (num_examples, 28, 28))
+def make_digits(count, random):
+    labels = random.integers(0, 10, count)
+    images = random.integers(0, 60, (count, 28, 28))
     for image, label in zip(images, labels, strict=True):
         row, column = 4 + 12 * (label // 5), 2 + 5 * (label % 5)
         image[row : row + 8, column : column + 4] += 190
-    parts = zip(
-        np.array_split(images.astype(np.uint8), num_shards),
-        np.array_split(labels, num_shards),
-        strict=True,
-    )
-    shards = [
-        write_shard(folder / f"{name}-{index:05d}-of-{num_shards:05d}.tfrecord.gz", *part)
-        for index, part in enumerate(parts)
-    ]
-    return {"num_examples": num_examples, "shards": shards}
-
-
-def write_shard(path, images, labels):
-    import_tensorflow()
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
-        for image, label in zip(images, labels, strict=True):
-            example = tf.train.Example()
-            example.features.feature["image"].bytes_list.value.append(image.tobytes())
-            example.features.feature["label"].int64_list.value.append(int(label))
-            writer.write(example.SerializeToString())
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"file": path.name, "num_examples": len(labels), "sha256": digest}
+        pixels = image.astype(np.uint8).tobytes()
+        yield make_example({"image": pixels, "label": int(label)})
 
 
 @pytest.fixture

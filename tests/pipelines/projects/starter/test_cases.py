@@ -4,11 +4,9 @@ import base64
 import csv
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.settings.options import PrepareOptions
@@ -54,13 +52,12 @@ def test_new_check_and_run_are_right_about(tmp_path, new, name):
     options = find_run(str(tmp_path / "own")).prepare_options()
     assert re.search(case.checked, checked(tmp_path / "own", options, tmp_path)), name
     result = prepared(tmp_path / "own", options, tmp_path / "run")
-    assert case.facts(result), (result.rows, result.examples[:3])
+    assert case.facts(result), (result.rows, result.examples()[:3])
     if case.same_as:
         other = options.replace(files=(CASES[case.same_as].words.split()[1],))
-        prepared(tmp_path / "own", other, tmp_path / "other")
-        assert examples(tmp_path / "run") == examples(tmp_path / "other")
+        assert result.records() == prepared(tmp_path / "own", other, tmp_path / "other").records()
     if "a.csv" in case.words:
-        check_requests(result.workload, tmp_path / "a.csv", examples(tmp_path / "run"))
+        check_requests(result.workload, tmp_path / "a.csv", result.records())
 
 
 def test_no_case_is_lost():
@@ -80,16 +77,7 @@ def prepared(own: Path, options: PrepareOptions, folder: Path) -> Result:
     """Prepare the examples as a run does."""
     options = options.replace(num_shards={"train": 1}, compression="none")
     manifest = prepare(str(own), output_dir=folder, data_dir=own, options=options)
-    splits = {name: split["num_examples"] for name, split in manifest["splits"].items()}
-    return Result(
-        load_workload(str(own)), manifest["rows"], splits, list(map(values_of, examples(folder)))
-    )
-
-
-def examples(folder: Path) -> list[bytes]:
-    """Return all records of a folder."""
-    files = sorted(map(str, folder.glob("*.tfrecord")))
-    return list(tf.data.TFRecordDataset(files).as_numpy_iterator())
+    return Result(folder, manifest, load_workload(str(own)))
 
 
 def check_requests(workload: Workload, path: Path, records: list[bytes]) -> None:
@@ -121,13 +109,3 @@ def in_rows(columns: Features) -> set[str]:
         str([np.asarray(value).tolist() for value in row])
         for row in zip(*(columns[name] for name in names), strict=True)
     }
-
-
-def values_of(record: bytes) -> dict[str, list[Any]]:
-    """Return the values of each feature of an example that is not missing."""
-    features = tf.train.Example.FromString(record).features.feature
-    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
-    found = {
-        name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind
-    }
-    return {name: values for name, values in found.items() if values}

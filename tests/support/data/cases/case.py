@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer import Json
+from tests.support.data.prepared import Prepared
 from trainer.workloads import Workload
 
 HOSTILE = '''a"""+str(open("PWNED","w"))+"""'''  # a name that must stay a text
@@ -17,24 +17,14 @@ def nothing_is_executed() -> bool:
 
 
 @dataclass(frozen=True)
-class Result:
-    """Result of the commands for a case.
-
-    Attributes:
-        workload: as `new` wrote it.
-        rows: the manifest's numbers of rows.
-        splits: the number of examples of each split.
-        examples: the values of each feature of each example.
-    """
+class Result(Prepared):
+    """Result of the commands for a case; `workload` as `new` wrote it."""
 
     workload: Workload
-    rows: Json
-    splits: dict[str, int]
-    examples: list[dict[str, list[Any]]]
 
-    def values(self, name: str) -> set[Any]:
+    def values(self, name: str, split: str = "*") -> set[Any]:
         """Return the values that a feature has in the examples, None where it is missing."""
-        return {None if name not in one else one[name][0] for one in self.examples}
+        return {*super().values(name, split)}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ CASES = {
         facts=lambda result: (
             result.rows["read"] == 122
             and result.rows["quarantined"] == 5
-            and sum(result.splits.values()) == 117
+            and sum(result.counts) == 117
         ),
     )
 }

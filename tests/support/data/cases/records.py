@@ -75,7 +75,7 @@ WORDS = "--records data --label y"
 
 
 def _is_whole(result: Any) -> bool:
-    return result.rows["written"] == NUM_RECORDS and min(result.splits.values()) > 0
+    return result.rows["written"] == NUM_RECORDS and min(result.counts) > 0
 
 
 CASES = {

@@ -71,8 +71,7 @@ def _json(folder: Path) -> None:
 
 def _has_all(result: Result, name: str) -> bool:
     """Return whether the splits have about 80, 10 and 10 per cent, each value in every one."""
-    total = sum(result.splits.values())
-    return 0.7 < result.splits["train"] / total < 0.9 and None not in result.values(name)
+    return 0.7 < result.counts[0] / sum(result.counts) < 0.9 and None not in result.values(name)
 
 
 DICE = random.Random(3)
