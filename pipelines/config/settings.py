@@ -84,8 +84,8 @@ def _texts_of(key: str, problem: str, config: RunConfig, values: Mapping[Text, A
 
     Of a group it is a setting without which the problem is gone; all are if there is none.
     """
-    if exact := [text for text in values if f"{key}.".startswith(f"{_path(text[1])}.")]:
-        return exact
+    if exact := {text[1]: text for text in values if f"{key}.".startswith(f"{_path(text[1])}.")}:
+        return list(exact.values())  # of several with this key the last, whose value it has
     within = [text for text in values if _path(text[1]).startswith(f"{key}." if key else "")]
     for text in within:
         others = {other: value for other, value in values.items() if other != text}

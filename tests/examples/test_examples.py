@@ -162,4 +162,4 @@ def test_the_example_of_a_script_keeps_its_model(tmp_path, monkeypatch):
         configs = [getattr(one, part).get_config() for one in (before, after)]
         assert {**configs[0], "name": ""} == {**configs[1], "name": ""}
     train = find_run(str(EXAMPLES / "tumours")).train
-    assert train == {name: fitted[name] for name in ("epochs", "batch_size")}
+    assert (train.epochs, train.batch_size) == (fitted["epochs"], fitted["batch_size"])

@@ -64,6 +64,7 @@ MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
 UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,\'\s]\S*)$"
 MOST_UNITS = 5  # of a column
+ORDINALS = {"st", "nd", "rd", "th"}
 MOST_BUCKETS = 1_000_000
 WORDS = 3  # mean number of words from which a column is a text
 
@@ -181,8 +182,8 @@ def _numbering(numbers: Floats, column: TableColumn) -> str:
     """
     if column.written is None or column.written.signs:
         return ""
-    if column.is_whole and np.ptp(numbers) < DENSE * len(numbers):
-        return "consecutive numbers, or nearly so"
+    if column.is_whole and (span := int(np.ptp(numbers)) + 1) <= DENSE * len(numbers):
+        return "nearly consecutive numbers" if span > len(numbers) else "consecutive numbers"
     line, step = np.linspace(numbers[0], numbers[-1], len(numbers), retstep=True)
     is_even = np.abs(numbers - line).max() < abs(step) / 2  # they may be rounded
     return "numbers in equal steps" if is_even else ""
@@ -281,6 +282,7 @@ def _units(column: TableColumn) -> list[str]:
     units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
     few = sorted(units.unique().to_pylist())
     is_few = len(few) <= MOST_UNITS and not any(map(str.isupper, few))
+    is_few = is_few and ORDINALS.isdisjoint(few)
     return few if is_few and len(units) > LARGE_SHARE * len(column.present) else []
 
 

@@ -11,5 +11,4 @@ def test_the_settings_of_a_workload_are_listed_with_value_and_meaning(capsys):
     assert lines[lines.index("train.epochs = 12") + 1].startswith("    passes over the training")
     assert "model.hidden_units = 64,32" in lines
     assert "thresholds.auc = 0.94" in lines
-    assert not any(line.startswith("train.stall_seconds") for line in lines)
-    assert lines[-1].endswith("advanced settings: --all")
+    assert any(line.startswith("train.stall_seconds") for line in lines)

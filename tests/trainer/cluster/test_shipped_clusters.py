@@ -83,7 +83,7 @@ def test_a_tutorials_steps_from_a_job_to_predictions(submit, trainyard, tmp_path
     assert (first.split()[1:3], "default" in second) == (["1", "previous"], True)
 
     digits.write_text('{"inputs": [0]}\n')
-    assert f"{digits}, line 1: the field 'inputs' is" in trainyard(*ask, code=1)
+    assert f"{digits}, line 1: unknown field 'inputs'" in trainyard(*ask, code=1)
     trainyard("models", "rollback", "mnist")
     trainyard("endpoints", "delete", "mnist")
     trainyard("models", "delete", "mnist", "--all")

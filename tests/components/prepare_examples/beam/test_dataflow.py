@@ -49,7 +49,7 @@ def test_the_command_sends_the_golden_request(tmp_path, taxi_rows, write_csv, se
     path = write_csv(taxi_rows(100))
     command = ["--workload=taxi", "--files", str(path), "--output-dir", str(tmp_path / "out")]
     with pytest.raises(Exception, match=SENT):
-        main([*command, "--num-workers=2", "--runner=DataflowRunner", "--", *FLAGS, *PLACE])
+        main([*command, "--runner=DataflowRunner", "--", *FLAGS, *PLACE])
     found = {
         "job": job_of(sent["request"]),
         "graph": graph_of(sent["pipeline.pb"]),

@@ -299,7 +299,7 @@ NAMED = {
 @pytest.mark.parametrize(("content", "problem"), NAMED.values(), ids=NAMED)
 def test_what_is_no_table_is_named_with_what_to_do(tmp_path, run, content, problem):
     (tmp_path / "rows.csv").write_bytes(content)
-    with pytest.raises(DataError, match=rf"rows\.csv:? .*{problem}"):
+    with pytest.raises(DataError, match=rf"rows\.csv[:,]? .*{problem}"):
         run(declare(), tmp_path / "rows.csv")
 
 

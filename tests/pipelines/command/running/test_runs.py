@@ -143,7 +143,7 @@ def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path):
         found, output, _ = trainyard("submit", str(path), "--wait", *given)
 
         assert found == code, output
-        assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
+        assert ("gate-failed: accuracy 0.1 is below 0.9" in output) is bool(code)
 
 
 def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package, run):

@@ -298,7 +298,7 @@ def test_each_call_in_a_loop_adds_its_epochs(start, tmp_path, name):
             start("", line)
         return
     _, begun = start("", line)
-    assert begun.train.epochs == epochs
+    assert begun.train["epochs"] == epochs
     told = "several models: the first" if name == "folds" else "epochs is 40 in all"
     assert any(told in note for note in begun.notes)
     assert not (tmp_path / "m.keras").exists()

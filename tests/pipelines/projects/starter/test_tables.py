@@ -574,7 +574,14 @@ def test_a_line_of_totals_and_quantities_in_several_units_are_said(begin):
     votes = [7 + at * 7 % 299 for at in ROWS[1:]]
     weights = [f"{60 + at % 40}{'lbs' if at % 9 else ' kg'}" for at in ROWS]
     floors = [f"{at % 7 + 1}{'AB'[at % 2]}" for at in ROWS]
-    rows = {"votes": [*votes, sum(votes)], "weight": weights, "floor": floors, "left": LEFT}
+    classes = [["1st", "2nd", "3rd"][at % 3] for at in ROWS]
+    rows = {
+        "votes": [*votes, sum(votes)],
+        "weight": weights,
+        "floor": floors,
+        "class": classes,
+        "left": LEFT,
+    }
     notes = begin(rows, "left").notes
     assert [note.partition(": ")[0] for note in notes] == ["weight", "votes"]
     assert "perhaps quantities in kg, lbs" in notes[0]
@@ -615,7 +622,7 @@ def test_the_only_column_is_a_feature_though_it_numbers_the_rows(begin):
     start = begin(columns, "y")
     assert declared(start) == 'Number("x")'
     [note] = start.notes
-    assert note.startswith('x: read as Number("x"): consecutive numbers, or nearly so')
+    assert note.startswith('x: read as Number("x"): consecutive numbers')
 
 
 @pytest.mark.parametrize(
