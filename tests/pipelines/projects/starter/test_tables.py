@@ -574,7 +574,7 @@ def test_a_line_of_totals_and_quantities_in_several_units_are_said(begin):
     votes = [7 + at * 7 % 299 for at in ROWS[1:]]
     weights = [f"{60 + at % 40}{'lbs' if at % 9 else ' kg'}" for at in ROWS]
     floors = [f"{at % 7 + 1}{'AB'[at % 2]}" for at in ROWS]
-    classes = [["1st", "2nd", "3rd"][at % 3] for at in ROWS]
+    classes = [["1st", "2nd", "3rd"][at // 7 % 3] for at in ROWS]
     rows = {
         "votes": [*votes, sum(votes)],
         "weight": weights,
