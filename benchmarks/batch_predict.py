@@ -1,6 +1,6 @@
 """Batch prediction against the evaluation: rows per second of the same TFRecords.
 
-Ours writes the predictions of all rows as JSON lines, with Beam. Theirs is what the evaluation does
+Ours writes the predictions of all rows as JSON lines. Theirs is what the evaluation does
 with them: read_held_out checks the files, predicts them and reads the examples to show. Both use
 the same model, which nobody has trained, in the same process; the ways alternate, and the median of
 the rounds is reported.
