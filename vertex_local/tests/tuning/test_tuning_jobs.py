@@ -22,8 +22,8 @@ lines = []
 for step in (1, 2, 3):
     line = {"timestamp": time.time(), "trial": os.environ["CLOUD_ML_TRIAL_ID"]}
     lines.append(json.dumps({**line, "score": arguments["x"], "global_step": str(step)}))
-    with open(path, "w") as file:
-        file.write("\\n".join(lines) + "\\n")
+with open(path, "w") as file:  # at once: a trial may be stopped from its first number on
+    file.write("\\n".join(lines) + "\\n")
 """
 SLEEP = f"{REPORT}\ntime.sleep(100)"
 UNFINISHED = ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_CANCELLING")
