@@ -32,7 +32,7 @@ def test_a_damaged_checkpoint_is_reported_and_one_deleted_meanwhile_is_no_damage
 
     assert evaluator.evaluate_checkpoints(job, old_end=None) == 7
 
-    first, second, _ = (record.getMessage() for record in caplog.records)
+    first, second, _ = (one[2] for one in caplog.record_tuples if one[0].startswith("trainer"))
     assert first.startswith("step 5 is not evaluated: the checkpoint ")
     assert "cannot be read" in first
     assert second == "step 6 was deleted before it could be evaluated"
