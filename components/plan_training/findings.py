@@ -31,7 +31,7 @@ def camel_case(key: str) -> str:
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-class Part(Settings):
+class FilePart(Settings):
     """A part of a file in another product's spelling, whose keys are in camel case.
 
     Keys that are null are as if they were left out; `ignored` ones are allowed, but not read.

@@ -84,7 +84,7 @@ def predict_files(
     if not parts:
         raise DataError(f"{', '.join(inputs)}: the files have no rows")
     unknown = UnknownValues(getattr(predictor, "workload", None))
-    progress = Progress(sum(Path(path).stat().st_size for path in files))
+    progress = RowRate(sum(Path(path).stat().st_size for path in files))
 
     def predict(part: Json) -> PredictionFiles:
         with PredictionFiles(
@@ -155,7 +155,7 @@ def describe(summary: Json) -> str:
     )
 
 
-class Progress:
+class RowRate:
     """Log of the number of rows and their rate; `num_bytes` is the input's size."""
 
     def __init__(self, num_bytes: int) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from components.plan_training.findings import (
     Count,
+    FilePart,
     Findings,
-    Part,
     PositiveCount,
     Seconds,
     camel_case,
@@ -92,14 +92,14 @@ MACHINES = {
 }
 
 
-class AcceleratorConfig(Part):
+class AcceleratorConfig(FilePart):
     """GPUs of a machine."""
 
     type: Name = setting("GPU, as NVIDIA_TESLA_T4")
     count: PositiveCount = 1
 
 
-class RoleConfig(Part):
+class RoleConfig(FilePart):
     """Image and GPUs of the replicas of a role."""
 
     ignored = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
@@ -107,14 +107,14 @@ class RoleConfig(Part):
     accelerator_config: AcceleratorConfig | None = None
 
 
-class Limits(Part):
+class Limits(FilePart):
     """Time limit."""
 
     ignored = ("maxWaitTime", "priority")
     max_running_time: Seconds | None = None
 
 
-class TrainingInput(Part):
+class TrainingInput(FilePart):
     """A cluster: a tier, or the machines of each role.
 
     `useChiefInTfConfig` makes no difference: the trainer reads both names of a chief.
@@ -141,7 +141,7 @@ class TrainingInput(Part):
     evaluator_config: RoleConfig = RoleConfig()
 
 
-class LegacyFile(Part):
+class LegacyFile(FilePart):
     """The old config.yaml."""
 
     ignored = ("jobId", "labels", "predictionInput")

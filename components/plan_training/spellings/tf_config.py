@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.plan_training.findings import Findings, Part
+from components.plan_training.findings import FilePart, Findings
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings.pools import COMMAND, shape_fields
@@ -19,7 +19,7 @@ KEYS = ("cluster", "task")
 NAMES: dict[str, str] = {COUNT_KEYS[role]: name for role, name in COUNT_NAMES.items()}
 
 
-class TfConfig(Part):
+class TfConfig(FilePart):
     """The keys of a TF_CONFIG."""
 
     ignored = ("environment", "job", "rpc_layer", "rpcLayer")

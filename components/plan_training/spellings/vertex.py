@@ -10,8 +10,8 @@ from pydantic import model_validator
 
 from components.plan_training.findings import (
     Count,
+    FilePart,
     Findings,
-    Part,
     PositiveCount,
     Seconds,
 )
@@ -53,7 +53,7 @@ NAMES = (
 )
 
 
-class MachineSpec(Part):
+class MachineSpec(FilePart):
     """Machine of a pool."""
 
     ignored = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
@@ -71,7 +71,7 @@ class MachineSpec(Part):
         return self
 
 
-class ContainerSpec(Part):
+class ContainerSpec(FilePart):
     """Container of a pool."""
 
     image_uri: str = ""
@@ -80,7 +80,7 @@ class ContainerSpec(Part):
     env: Any = None
 
 
-class Pool(Part):
+class WorkerPool(FilePart):
     """Replicas of a role."""
 
     ignored = ("pythonPackageSpec", "diskSpec", "nfsMounts", "lustreMounts")
@@ -89,7 +89,7 @@ class Pool(Part):
     container_spec: ContainerSpec = ContainerSpec()
 
 
-class Scheduling(Part):
+class Scheduling(FilePart):
     """Time limit and restarts."""
 
     ignored = ("maxWaitDuration",)
@@ -99,11 +99,11 @@ class Scheduling(Part):
     disable_retries: bool = False
 
 
-class VertexFile(Part):
+class VertexFile(FilePart):
     """A CustomJobSpec."""
 
     ignored = IGNORED
-    worker_pool_specs: list[Pool] = setting(
+    worker_pool_specs: list[WorkerPool] = setting(
         "pools",
         form=f"a list of 1 to {len(ROLES)} pools, in the order {', '.join(ROLES)}",
         min_length=1,

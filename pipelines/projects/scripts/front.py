@@ -1,4 +1,4 @@
-"""What comes before a model: its inputs, made of the file's own values."""
+"""Front of a model: its inputs, made of the file's own values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -96,7 +96,8 @@ def read_forms(
     for column in columns:
         own = told.get(column.name, "") * bool(column.name)
         texts = pa.array([*column.counts], pa.string())
-        readings = _readings(column, texts, own or PLAIN * (column.stored == NUMBER))
+        is_plain = column.stored == NUMBER and not own
+        readings = _readings(column, texts, PLAIN if is_plain else own)
         if len(readings) > 1:
             is_point = separators <= {",", "|"}
             readings = _decided(readings, texts, told.get("", ""), is_point=is_point)

@@ -281,9 +281,9 @@ def _units(column: TableColumn) -> list[str]:
     """Return the few units that nearly all values have behind a number, [] of none or of codes."""
     units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
     few = sorted(units.unique().to_pylist())
-    is_few = len(few) <= MOST_UNITS and not any(map(str.isupper, few))
-    is_few = is_few and ORDINALS.isdisjoint(few)
-    return few if is_few and len(units) > LARGE_SHARE * len(column.present) else []
+    if len(few) > MOST_UNITS or any(text.isupper() or text in ORDINALS for text in few):
+        return []
+    return few if len(units) > LARGE_SHARE * len(column.present) else []
 
 
 def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:

@@ -67,18 +67,18 @@ class Seen:
         is_text = all(text is not None for row in texts.values() for text in row)
         unusable = "" if is_text else NO_TEXT
         [size, *others] = self.lengths
-        is_number = "string" not in self.dtypes
         rows = [
             LIST_SEPARATOR.join(filter(None, texts.get(at, ()))) or None
             for at in range(num_records)
         ]
+        stored = "" if "string" in self.dtypes else NUMBER
         return TableColumn(
             name,
             declared,
             pa.array(rows, pa.string()),
-            stored=LIST if others or size > 1 else NUMBER * is_number,
+            stored=LIST if others or size > 1 else stored,
             unusable=SEVERAL if len(self.dtypes) > 1 else unusable,
-            length=size if is_number and not others and size > 1 else 0,
+            length=size if stored and not others and size > 1 else 0,
         )
 
     def declaration(self, num_records: int) -> SourceText:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.fast
 
 def test_a_log_has_the_rows_and_their_rate(monkeypatch, caplog):
     monkeypatch.setattr(predict, "LINE_SECONDS", -1.0)
-    progress = predict.Progress(2_000_000)
+    progress = predict.RowRate(2_000_000)
     with caplog.at_level(logging.INFO):
         progress.advance(1000)
         progress.advance(500)
