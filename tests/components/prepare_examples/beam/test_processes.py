@@ -128,6 +128,6 @@ def no_semaphore(*args):
 
 
 def test_without_shared_memory_this_process_does_the_work(monkeypatch, caplog):
-    monkeypatch.setattr("_multiprocessing.SemLock", no_semaphore)
+    monkeypatch.setattr("multiprocessing.synchronize._multiprocessing.SemLock", no_semaphore)
     assert run_all(slow_for_some, [1]) == [(1, os.getpid())]
     assert "make /dev/shm a writable tmpfs" in caplog.text
