@@ -1,16 +1,16 @@
 """Settings of a prediction of files, checked before any row is read."""
 
-from typing import Annotated
+from typing import Literal
 
-from trainer.config.settings import Line, OneOf, Settings, setting
-
-FORMATS = ("jsonl", "parquet")
+from trainer.config.settings import Line, Settings, setting
 
 
 class PredictOptions(Settings):
     """All settings of a prediction of files."""
 
-    format: Annotated[str, OneOf(FORMATS)] = setting("format of the predictions", default="jsonl")
+    group = "predict"
+
+    format: Literal["jsonl", "parquet"] = setting("format of the predictions", default="jsonl")
     max_errors: float = setting(
         "share of the rows that may have no prediction; more fail the command",
         default=0.05,

@@ -9,9 +9,10 @@ from pipelines.command.actions import describe
 from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of, run_module
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
-from pipelines.predictions.options import FORMATS, PredictOptions
+from pipelines.predictions.options import PredictOptions
 from pipelines.serving import batch
 from trainer import paths
+from trainer.config.flags import add_flags
 from trainer.config.trust import add_trust_flags, trust_of
 
 PREDICT = f"""\
@@ -49,17 +50,7 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder to create, or to replace if it holds an earlier prediction",
     )
-    parser.add_argument("--format", choices=FORMATS, default="jsonl", help="%(default)s")
-    parser.add_argument(
-        "--max-errors",
-        type=float,
-        default=PredictOptions().max_errors,
-        metavar="SHARE",
-        help="share of the rows that may have no prediction; %(default)s",
-    )
-    parser.add_argument(
-        "--time-zone", default="", metavar="NAME", help="of a table's times, as prepare.time_zone"
-    )
+    add_flags(parser, PredictOptions)
     add_machine(parser, "n1-standard-4")
     parser.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="Vertex AI: machines; %(default)s"
@@ -70,9 +61,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    options = PredictOptions(
-        format=arguments.format, max_errors=arguments.max_errors, time_zone=arguments.time_zone
-    )
+    given = {key: text for key, text in vars(arguments).items() if key in PredictOptions.model_fields}
+    options = PredictOptions.from_texts(given)
     if arguments.on == "vertex":
         return _create_job(arguments)
     if batch.is_folder(arguments.model):

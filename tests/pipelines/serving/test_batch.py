@@ -116,8 +116,8 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
     assert main(["predict", "taxi", *words]) == 2
     assert main(["predict", str(tmp_path / "model"), *words, "--format", "parquet"]) == 2
 
-    for command, uri, kind in zip(
-        started, ("gs://b/model", tmp_path / "model"), ("jsonl", "parquet"), strict=True
+    for command, uri, more in zip(
+        started, ("gs://b/model", tmp_path / "model"), ({}, {"format": "parquet"}), strict=True
     ):
         assert command[1:3] == ["-P", "-m"]
         assert command[5] == "pipelines.predictions"  # run by trainer.runtime.processes
@@ -125,7 +125,7 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
             "model": str(uri),
             "inputs": ["a/*.csv", "b.csv"],
             "output_dir": "out",
-            "options": {"format": kind, "max_errors": 0.1, "time_zone": ""},
+            "options": {"max_errors": 0.1, **more},
             "trust": [],
         }
 
@@ -144,4 +144,6 @@ def test_wrong_models_and_settings_are_named(api, capsys):
     assert main(["predict", "./nowhere", *words]) == 2
     assert "there is no folder './nowhere'" in capsys.readouterr().err
     assert main(["predict", "taxi", *words, "--max-errors", "2"]) == 2
-    assert "max_errors is 2.0" in capsys.readouterr().err
+    assert "--max-errors is '2'; it must be a number from 0 to 1" in capsys.readouterr().err
+    assert main(["predict", "taxi", *words, "--format", "parket"]) == 2
+    assert "--format is 'parket'; did you mean 'parquet'?" in capsys.readouterr().err
