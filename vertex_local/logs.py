@@ -1,4 +1,4 @@
-"""Cloud Logging's `entries:list`, for the logs of custom jobs' replicas.
+"""Cloud Logging's `entries:list`, for the logs of replicas, batch predictions and steps.
 
 A page token has the offset in each replica's file, so that a client that follows a log reads only
 new lines: it repeats the request with the last token until there is none.
@@ -17,6 +17,7 @@ from vertex_local.api.query.grammar import Joined, Restriction
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
+from vertex_local.batch import resource as batch
 from vertex_local.errors import invalid_argument
 from vertex_local.jobs import resource as jobs
 from vertex_local.pipelines import resource as pipelines
@@ -129,11 +130,12 @@ def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -
 def _logs_of(
     service: Service, projects: list[str], terms: dict[str, str]
 ) -> tuple[str, bool, list[Path]]:
-    """Return name, whether it runs, and log files of a custom job or of a pipeline step."""
+    """Return name, whether it runs, and log files of a job or of a pipeline step."""
     job_id, replica = terms[JOB_FIELD], terms.get(TASK_FIELD, "")
-    if job := _find(service, projects, jobs.KIND.collection, job_id):
-        paths = _log_paths(jobs.KIND.folder_of(service, job["name"]), replica)
-        return job["name"], jobs.KIND.is_unfinished(job), paths
+    for kind in (jobs.KIND, batch.KIND):
+        if job := _find(service, projects, kind.collection, job_id):
+            paths = _log_paths(kind.folder_of(service, job["name"]), replica)
+            return job["name"], kind.is_unfinished(job), paths
     run = _find(service, projects, pipelines.KIND.collection, job_id.partition(".")[0])
     path = pipelines.step_log(service, run["name"], job_id) if run else None
     if run and path and replica in ("", ONLY_REPLICA):

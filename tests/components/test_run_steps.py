@@ -24,7 +24,6 @@ from components.model_version.registry import (
     list_versions,
     set_default,
 )
-from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import (
     BILLING_LABEL,
@@ -73,12 +72,6 @@ NO_METRICS = {
     **{"confusion": [], "champion": None, "baseline": None, "gain": None},
     **{"slices": [], "checks": []},
 }
-
-
-@pytest.fixture
-def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
-    return connect(*service.parent.split("/")[1::2])
 
 
 @pytest.fixture

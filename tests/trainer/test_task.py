@@ -10,14 +10,6 @@ from tests.support.data.evaluation import evaluate
 from trainer.runtime.progress import parse_progress
 
 
-@pytest.fixture
-def flags(examples_dir, tmp_path):
-    return [
-        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path / "out"),
-        *("--batch-size", 32, "--steps-per-call", 10, "--log-every-steps", 20),
-    ]
-
-
 def read_metrics(out, split):
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     return [line for line in map(json.loads, lines) if line["split"] == split]

@@ -21,6 +21,7 @@ from vertex_local.machine.files import local_path
 from vertex_local.processes.supervisor import INTERRUPTED
 
 FOLDER = "batch"  # below the service's root
+SERVER = "workerpool0-0"  # the name of its server, and of its log, as of a job's one replica
 # ManualBatchTuningParameters: "The default value is 64."
 DEFAULT_BATCH_SIZE = 64
 NUM_SENDS = 3
@@ -46,7 +47,7 @@ class BatchPrediction:
         deployed = {**job, "id": job_id, "model": job["model"].partition("@")[0]}
         self._server = ServingProcess(
             lambda: deployments.spec_of(service, name, deployed),
-            folder=service.root / FOLDER / job_id / "server",
+            folder=service.root / FOLDER / job_id / SERVER,
             title=f"The prediction server of {name}",
             launch=service.launch,
         )

@@ -1,12 +1,15 @@
-"""Pages of custom jobs with their replicas, and of tuning jobs with their trials."""
+"""Pages of jobs: custom jobs with their replicas, tuning with its trials, batch predictions."""
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 from vertex_local import Json
 from vertex_local.api.routes import Call
+from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
-from vertex_local.console import lists, training
+from vertex_local.batch import resource as batch
+from vertex_local.batch.prediction import SERVER
+from vertex_local.console import lists, training, words
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine.files import tail
@@ -67,15 +70,38 @@ def _curve(trial: Json) -> training.Points:
     return [(step, value) for step, value in points if math.isfinite(value)]
 
 
-VIEWS = [
-    View(pattern="/jobs", content=partial(lists.page, kind="customJobs"), template="jobs.html"),
-    View(pattern=f"/jobs/{RESOURCE}", content=job, template="job.html"),
-    View(pattern=f"/jobs/{RESOURCE}:cancel", content=jobs.KIND.cancel, method="POST"),
-    View(
-        pattern="/tuning",
-        content=partial(lists.page, kind="hyperparameterTuningJobs"),
-        template="tuning.html",
-    ),
-    View(pattern=f"/tuning/{RESOURCE}", content=study, template="study.html"),
-    View(pattern=f"/tuning/{RESOURCE}:cancel", content=tuning.KIND.cancel, method="POST"),
+def prediction(service: Service, call: Call) -> Json:
+    """Return what the page of a batch prediction shows: its files and the log of its server."""
+    record = batch.KIND.get(service, call)
+    path = batch.KIND.folder_of(service, record["name"]) / f"{SERVER}.log"
+    model = service.store.find(record["model"].partition("@")[0])
+    return {
+        "job": record,
+        "model": model,
+        "run": lists.run_of(service, record),
+        "log": tail(path) if path.is_file() else "",
+    }
+
+
+PAGES = [
+    (jobs.KIND, job, "job.html"),
+    (tuning.KIND, study, "study.html"),
+    (batch.KIND, prediction, "prediction.html"),
 ]
+
+
+def _views(kind: RunKind, content: Callable[[Service, Call], Json], template: str) -> list[View]:
+    section = words.SECTIONS[kind.collection]
+
+    def table(service: Service, call: Call) -> Json:
+        return {**lists.page(service, call, kind.collection), "section": section}
+
+    page = f"/{section}/{RESOURCE}"
+    return [
+        View(pattern=f"/{section}", content=table, template="jobs.html"),
+        View(pattern=page, content=content, template=template),
+        View(pattern=f"{page}:cancel", content=kind.cancel, method="POST"),
+    ]
+
+
+VIEWS = [view for page in PAGES for view in _views(*page)]

@@ -112,7 +112,7 @@ def with_details(service: Service, run: Json) -> Json:
         names = [created[task_id]] if task_id in created else _cached_jobs(detail)
         detail["key"] = started[task_id]["key"]
         detail["loop_items"] = [items[scope] for scope in scopes if scope in items]
-        detail["jobs"] = [name for name in names if "/customJobs/" in name]
+        detail["jobs"] = [name for name in names if "Jobs/" in name]
     return record
 
 

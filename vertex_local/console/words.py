@@ -24,6 +24,7 @@ SECTIONS = {
     "pipelineJobs": "runs",
     "customJobs": "jobs",
     "hyperparameterTuningJobs": "tuning",
+    "batchPredictionJobs": "batch",
     **{name: name for name in ("models", "endpoints", "schedules")},
 }
 

@@ -6,9 +6,7 @@ import math
 import pytest
 from werkzeug.test import Client
 
-from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Route
-from vertex_local.api.service import Service
 from vertex_local.app import Application
 from vertex_local.errors import failed_precondition
 
@@ -18,10 +16,8 @@ PARENT = "projects/p/locations/l"
 
 
 @pytest.fixture
-def service(tmp_path):
-    store = Store(tmp_path / "vertex.db")
-    yield Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
-    store.close()
+def service(idle_service):
+    return idle_service
 
 
 def crash(service, call):

@@ -9,6 +9,7 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format, struct_pb2
 from kfp import compiler, dsl
 
+from vertex_local.tests.support.jobs import python_job
 from vertex_local.tests.support.recorded import RECORDED
 from vertex_local.tests.support.service import CREDENTIALS, RunningService, container_spec
 from vertex_local.tests.support.waiting import wait_until
@@ -244,12 +245,10 @@ def test_pipeline_jobs(sdk, pipeline_job):
 
 
 def _train(sdk):
-    container = {"imageUri": "any", "command": ["python", "-c", "pass"]}
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     training = v1.TrainingPipeline(
         display_name="t",
         training_task_definition="gs://g/custom_task_1.0.0.yaml",
-        training_task_inputs={"workerPoolSpecs": [{**pool, "containerSpec": container}]},
+        training_task_inputs=python_job("pass")["jobSpec"],
     )
     arguments = {"parent": sdk.parent, "training_pipeline": training}
     name = sdk.call("Pipeline", "create_training_pipeline", **arguments).name

@@ -6,7 +6,6 @@ from components.endpoint.ensure import ensure_endpoint
 from components.errors import StepError
 from components.model_version.registry import list_versions
 from components.shared.vertex import creations
-from components.shared.vertex.api import EMULATOR_VARIABLE, connect
 from components.shared.vertex.labels import CANDIDATE, RUN_LABEL, STATE_LABEL
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
@@ -27,12 +26,6 @@ def service(all_projects, tmp_path):
     project = tmp_path.name.replace("_", "-")
     all_projects.parent = f"projects/{project}/locations/us-central1"
     return all_projects
-
-
-@pytest.fixture
-def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.host)
-    return connect(*service.parent.split("/")[1::2])
 
 
 @pytest.fixture

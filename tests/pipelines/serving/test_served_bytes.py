@@ -17,6 +17,7 @@ from components.model_version.companions import (
 )
 from components.model_version.registry import find_model
 from pipelines.serving.batch import find_version
+from tests.support.data.files import flipped
 from tests.support.data.untrained import export_untrained
 from tests.support.servers.models import versions
 from trainer.errors import InputError
@@ -32,12 +33,6 @@ OF_THE_MODEL = (
     *("variables/variables.data-00000-of-00001", "variables/variables.index"),
 )
 OF_THE_RUN = (*sorted(COMPANIONS), RUN_DIGESTS_FILE)
-
-
-def flipped(data: bytes) -> bytes:
-    """Return data with one bit flipped in the middle."""
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 @pytest.fixture(scope="module")

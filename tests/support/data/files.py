@@ -1,4 +1,4 @@
-"""Folders of small files."""
+"""Folders of small files, and damaged files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,3 +11,9 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return folder
+
+
+def flipped(data: bytes) -> bytes:
+    """Return data with one bit flipped in the middle."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.data.encoded_tables import make_example
+from tests.support.data.files import flipped
 from trainer.errors import InputError
 from trainer.examples.manifest import (
     ShardFile,
@@ -29,10 +30,9 @@ def damaged(request, examples_dir, tmp_path):
     """A copy of the examples whose second of three train shards (171 of 512) is damaged."""
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     data = (folder / SHARD).read_bytes()
-    middle = len(data) // 2
     changed = {
-        "cut short": data[:middle],
-        "flipped byte": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        "cut short": data[: len(data) // 2],
+        "flipped byte": flipped(data),
         "no gzip": b"x" * 50,
     }
     (folder / SHARD).write_bytes(changed[request.param])

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.data.encoded_tables import make_example
+from tests.support.data.files import flipped
 from trainer import paths
 from trainer.errors import InstanceError, TrainerError
 from trainer.serve import load_ready_predictor
@@ -116,12 +117,6 @@ def test_the_labels_of_an_example_are_a_list_and_other_outputs_keep_their_shape(
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(TrainerError, match=r"model from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))
-
-
-def flipped(data: bytes) -> bytes:
-    """Return data with one bit flipped in the middle."""
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 DAMAGES = {"flipped": flipped, "cut": lambda data: data[:-1], "empty": lambda data: b""}

@@ -20,14 +20,6 @@ pytestmark = pytest.mark.timeout(300)
 STREAM = ("--cache", "stream", "--cache-gb", 3 * 10.5 * 32 * 792 / 1e9)
 
 
-@pytest.fixture
-def flags(examples_dir, tmp_path):
-    return [
-        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path / "out"),
-        *("--batch-size", 32, "--steps-per-call", 10, "--log-every-steps", 20),
-    ]
-
-
 def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     start_cluster, flags, examples_dir, tmp_path, expect_own_predictions
 ):

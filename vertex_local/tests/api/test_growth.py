@@ -7,7 +7,6 @@ import pytest
 
 from vertex_local.api import operations
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service
 from vertex_local.machine import lost_and_found
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
@@ -21,8 +20,8 @@ NUM_RUNS = 300
 
 
 @pytest.fixture
-def service(tmp_path, store):
-    return Service(root=tmp_path, store=store, url="")
+def service(idle_service):
+    return idle_service
 
 
 def add_run(store, number, *, state="SUCCEEDED", spec=SPEC, **fields):

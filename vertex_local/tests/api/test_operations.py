@@ -5,15 +5,13 @@ import sqlite3
 import pytest
 
 from vertex_local.api import ends, operations
-from vertex_local.api.database.store import Store
-from vertex_local.api.service import Service
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.fast
 
 
-def test_a_result_that_a_full_disk_refuses_is_stored_once_there_is_space(monkeypatch, tmp_path):
-    service = Service(root=tmp_path, store=Store(tmp_path / "vertex.db"), url="")
+def test_a_result_that_a_full_disk_refuses_is_stored_once_there_is_space(monkeypatch, idle_service):
+    service = idle_service
     monkeypatch.setattr(ends, "RETRY_SECONDS", 0.01)
     update, refusals = service.store.update, [sqlite3.OperationalError("disk is full")] * 3
 

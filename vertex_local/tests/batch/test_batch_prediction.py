@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from vertex_local.batch.instances import BadRow, read_instances
+from vertex_local.tests.support.jobs import wait_for_end
 from vertex_local.tests.support.service import running_service
 from vertex_local.tests.support.waiting import wait_until
 
-FINAL_STATES = {f"JOB_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")}
 MACHINE = {"machineSpec": {"machineType": "n1-standard-2"}}
 
 
@@ -27,14 +27,6 @@ def request(model: str, source: Path | str, target: Path, kind: str = "jsonl", *
         "dedicatedResources": MACHINE,
         **fields,
     }
-
-
-def ended(service, created):
-    def end():
-        job = service.do("GET", f"/v1/{created['name']}")
-        return job if job["state"] in FINAL_STATES else None
-
-    return wait_until(end, f"the end of {created['name']}")
 
 
 def written(job, name: str) -> list[str]:
@@ -69,6 +61,10 @@ def test_googles_classes_predict_files(service, upload, aiplatform, tmp_path):
     assert sorted(file.name for file in folder.iterdir()) == names
     lines = [json.loads(line) for line in (folder / names[2]).read_text().splitlines()]
     assert [(line["instance"], line["prediction"]["double"]) for line in lines] == [(3, 6)] * 200
+    listed = f'resource.type="ml_job" AND resource.labels.job_id="{job.name}"'
+    project = service.parent.partition("/locations")[0]
+    body = {"resourceNames": [project], "filter": listed}
+    assert service.do("POST", "/v2/entries:list", body)["entries"]
     job.delete()
     assert folder.exists()
     assert service.call("GET", f"/v1/{job.resource_name}").status_code == 404
@@ -77,7 +73,7 @@ def test_googles_classes_predict_files(service, upload, aiplatform, tmp_path):
 def test_bad_rows_are_counted_with_their_errors(service, upload, tmp_path):
     (tmp_path / "rows.jsonl").write_text('1\n"no number"\n{"a"\n4\n')
     body = request(upload()["model"], tmp_path / "rows.jsonl", tmp_path / "out")
-    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    job = wait_for_end(service, service.do("POST", "batchPredictionJobs", body))
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert job["completionStats"] == {"successfulCount": "2", "failedCount": "2"}
     assert [line["prediction"]["double"] for line in results(job)] == [2, 8]
@@ -100,7 +96,7 @@ def test_a_job_without_predictions_fails(service, upload, tmp_path, *, arguments
     (tmp_path / "rows.jsonl").write_text(source)
     model = upload(*arguments)["model"]
     body = request(model, tmp_path / "rows.jsonl", tmp_path / "out")
-    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    job = wait_for_end(service, service.do("POST", "batchPredictionJobs", body))
     assert job["state"] == "JOB_STATE_FAILED"
     assert reason in job["error"]["message"]
 
@@ -109,7 +105,7 @@ def test_a_file_that_cannot_be_read_fails_no_other(service, upload, tmp_path):
     (tmp_path / "1.jsonl.gz").write_bytes(gzip.compress(b"1\n" * 9)[:-9])
     (tmp_path / "2.jsonl").write_text("2\n")
     body = request(upload()["model"], tmp_path / "*.jsonl*", tmp_path / "out")
-    job = ended(service, service.do("POST", "batchPredictionJobs", body))
+    job = wait_for_end(service, service.do("POST", "batchPredictionJobs", body))
     assert (job["state"], job["completionStats"]["failedCount"]) == ("JOB_STATE_SUCCEEDED", "1")
     [failure] = written(job, "prediction.errors_stats-*")
     assert "1.jsonl.gz cannot be read" in failure
@@ -153,7 +149,7 @@ def test_a_cancelled_job_ends_at_once_with_its_server(service, upload, tmp_path)
     created = service.do("POST", "batchPredictionJobs", body)
     wait_until(lambda: list(tmp_path.glob("out/*/*")), "the first file")
     service.do("POST", f"/v1/{created['name']}:cancel", {})
-    job = ended(service, created)
+    job = wait_for_end(service, created)
     assert (job["state"], job["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
 
 
@@ -171,7 +167,7 @@ def test_the_next_service_begins_a_job_anew(own_service, upload, tmp_path, is_ki
         own_service.stop()
     hold.unlink()
     with running_service(own_service.root) as after:
-        job = ended(after, created)
+        job = wait_for_end(after, created)
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert [line["instance"] for line in results(job)] == [1, 2]
 

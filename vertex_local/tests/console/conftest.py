@@ -1,22 +1,16 @@
 """A service with records of each kind, and a client of its pages."""
 
-from pathlib import Path
-
 import pytest
 from werkzeug.test import Client
 
 from vertex_local import console
-from vertex_local.api.database.store import Store
-from vertex_local.api.service import Service
 from vertex_local.app import Application
 from vertex_local.console.web import error_page
 
 
 @pytest.fixture
-def service(tmp_path: Path):
-    store = Store(tmp_path / "vertex.db")
-    yield Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
-    store.close()
+def service(idle_service):
+    return idle_service
 
 
 class Browser(Client):

@@ -11,6 +11,7 @@ from vertex_local.tests.support.browser import CHROMIUM, CONTRAST, SCHEMES, WIDT
 from vertex_local.tests.support.console_records import (
     FACTS,
     PARENT,
+    add_batch,
     add_endpoint,
     add_job,
     add_model,
@@ -63,13 +64,16 @@ def pages(client, service) -> dict[str, str]:
     )
     add_job(service, "night")
     add_study(service)
-    add_endpoint(service, add_model(service, run_id="night"))
+    model = add_model(service, run_id="night")
+    add_endpoint(service, model)
+    add_batch(service, model)
     add_schedule(service, state="PAUSED")
     compared = f"run1={PARENT}/pipelineJobs/night&run2={PARENT}/pipelineJobs/{long_name}"
     paths = (
         *("/runs?show=train.epochs", f"/runs/p/l/{long_name}", "/runs/p/l/night/tasks/train"),
         *(f"/compare?{compared}", "/jobs", "/jobs/p/l/night", "/tuning", "/tuning/p/l/5"),
         *("/models", "/models/p/l/taxi", "/endpoints", "/endpoints/p/l/9", "/schedules"),
+        *("/batch", "/batch/p/l/6"),
     )
     return {path: client.get(path).text for path in paths}
 

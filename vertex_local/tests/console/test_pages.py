@@ -15,6 +15,7 @@ from vertex_local.tests.support.console_records import (
     FACTS,
     PARENT,
     TIME,
+    add_batch,
     add_endpoint,
     add_job,
     add_model,
@@ -26,7 +27,7 @@ from vertex_local.tests.support.console_records import (
 pytestmark = pytest.mark.fast
 
 HOSTILE = "<script>alert('x')</script>\"&"
-SECTIONS = ("runs", "jobs", "models", "endpoints", "schedules", "tuning")
+SECTIONS = ("runs", "jobs", "models", "endpoints", "schedules", "tuning", "batch")
 
 
 def text_of(client, path):
@@ -157,6 +158,18 @@ def test_page_of_a_tuning_job_has_the_best_trial_first(client, service):
     assert "3 of 4" in text_of(client, "/tuning")
 
 
+def test_page_of_a_batch_prediction_has_its_files_counts_and_log(client, service):
+    model = add_model(service, run_id="night")
+    add_batch(service, model)
+    html = text_of(client, "/batch/p/l/6")
+    assert '<a href="/models/p/l/taxi">' in html
+    for text in ("gs://b/rows-*.csv", "gs://b/predicted", "1200", "server &lt;started&gt;"):
+        assert text in html
+    service.store.delete(model)
+    assert "predict-taxi" in text_of(client, "/batch/p/l/6")
+    assert "1200 rows, 3 failed" in text_of(client, "/batch")
+
+
 def test_page_of_a_model_has_its_versions_with_their_runs_and_evaluations(client, service):
     add_run(service, "night", **FACTS)
     model = add_model(service, run_id="night")
@@ -275,6 +288,7 @@ def test_run_now_starts_a_run_of_the_schedule(client, service, monkeypatch):
         ("runs", "pipelineJobs", "PIPELINE_STATE_RUNNING"),
         ("jobs", "customJobs", "JOB_STATE_RUNNING"),
         ("tuning", "hyperparameterTuningJobs", "JOB_STATE_RUNNING"),
+        ("batch", "batchPredictionJobs", "JOB_STATE_RUNNING"),
     ],
 )
 def test_button_cancels(client, service, section, kind, state):

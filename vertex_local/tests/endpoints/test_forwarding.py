@@ -12,9 +12,7 @@ from collections import Counter
 import pytest
 from waitress import wasyncore
 
-from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Message
-from vertex_local.api.service import Service
 from vertex_local.endpoints import server_connections
 from vertex_local.endpoints.forwarding import Forwarder, predictions_of
 from vertex_local.endpoints.routing import Routes
@@ -46,13 +44,6 @@ def test_fields_are_added_to_the_predictions(store, data):
     body = json.loads(predictions_of(Message(data), target=target))
     assert body.pop("predictions") == json.loads(data)["predictions"]
     assert body["deployedModelId"] == "1"
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(tmp_path / "vertex.db")
-    yield made
-    made.close()
 
 
 def deployed(*ids):
@@ -129,8 +120,8 @@ def test_requests_are_divided_by_the_split(store):
     assert 0.15 < counts["2"] / 5000 < 0.25
 
 
-def test_predictions_of_all_endpoints_share_a_limit(store, tmp_path):
-    forwarder = Forwarder(Service(root=tmp_path, store=store, url=""), None)
+def test_predictions_of_all_endpoints_share_a_limit(idle_service):
+    forwarder = Forwarder(idle_service, None)
     while forwarder.in_flight.acquire(blocking=False):
         pass
     with pytest.raises(ApiError, match="256 predictions are in flight") as caught:

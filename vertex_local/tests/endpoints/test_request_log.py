@@ -6,9 +6,7 @@ import time
 
 import pytest
 
-from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service
 from vertex_local.endpoints import log_pages, request_log
 from vertex_local.endpoints import resource as endpoints
 from vertex_local.endpoints.request_log import CONFIG, RequestRecord
@@ -24,13 +22,13 @@ fast = pytest.mark.fast
 
 
 @pytest.fixture
-def local(tmp_path):
+def local(idle_service, tmp_path):
     """Return a service without a process, with an endpoint on which something was deployed."""
-    store = Store(tmp_path / "vertex.db")
-    store.insert(ENDPOINT, {"name": ENDPOINT, "displayName": "digits", "createTime": ""})
+    idle_service.store.insert(
+        ENDPOINT, {"name": ENDPOINT, "displayName": "digits", "createTime": ""}
+    )
     (tmp_path / "endpoints" / "5").mkdir(parents=True)
-    yield Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
-    store.close()
+    return idle_service
 
 
 def logged(number, **fields):

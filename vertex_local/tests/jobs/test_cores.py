@@ -4,6 +4,7 @@ from vertex_local.jobs import replica_env
 from vertex_local.jobs.record import plan_job
 from vertex_local.jobs.replica_env import process_specs
 from vertex_local.machine.system import num_cores
+from vertex_local.tests.support.jobs import job, pool
 
 pytestmark = pytest.mark.fast
 
@@ -32,11 +33,7 @@ def test_threads_set_for_the_service_are_not_overridden(monkeypatch):
 
 def test_a_job_may_set_its_threads(tmp_path):
     own = [{"name": replica_env.THREADS_VARIABLE, "value": "7"}]
-    container = {"command": ["python"], "env": own}
-    machine = {"machineType": "n1-standard-4"}
-    pool = {"replicaCount": 1, "machineSpec": machine, "containerSpec": container}
-    others = {**pool, "replicaCount": 3, "containerSpec": {"command": ["python"]}}
-    plan = plan_job({"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool, others]}})
+    plan = plan_job(job(pool("", env=own), pool("", 3)))
     specs = process_specs(plan, folder=tmp_path, ports=[1, 2, 3, 4], common_env={})
 
     expected = str(max(1, num_cores() // 4))

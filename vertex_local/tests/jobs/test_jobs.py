@@ -10,12 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service
 from vertex_local.errors import ApiError
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import ports
+from vertex_local.tests.support.jobs import job, pool, wait_for_end
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 from vertex_local.tests.support.waiting import wait_for_text, wait_until
 
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.timeout(120)
 
 SLEEP = "import time; print('ready'); time.sleep(100)"
 IGNORE_SIGTERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-UNFINISHED = ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_CANCELLING")
 
 
 @pytest.fixture(scope="module")
@@ -33,37 +31,8 @@ def service(tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def handlers(tmp_path):
-    """The service as an argument of handlers, without a server."""
-    store = Store(tmp_path / "vertex.db")
-    yield Service(root=tmp_path, store=store, url="")
-    store.close()
-
-
 def create(service, *pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:
     return service.do("POST", "customJobs", job(*pools, **job_spec))
-
-
-def pool(code: str, count: int = 1, **container: Any) -> dict[str, Any]:
-    container_spec = {"imageUri": "image", "command": ["python"], "args": ["-c", code]}
-    return {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": count,
-        "containerSpec": {**container_spec, **container},
-    }
-
-
-def job(*pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:
-    return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": list(pools), **job_spec}}
-
-
-def wait_for_end(service, created: dict[str, Any], *, timeout_seconds: float = 30):
-    def ended() -> Any:
-        found = service.do("GET", f"/v1/{created['name']}")
-        return found if found["state"] not in UNFINISHED else None
-
-    return wait_until(ended, f"the end of {created['name']}", timeout_seconds=timeout_seconds)
 
 
 def folder_of(service, created: dict[str, Any]) -> Path:
@@ -184,10 +153,10 @@ def test_a_killed_worker_is_restarted_with_the_whole_job_if_so_asked(service):
 
 
 @pytest.mark.fast
-def test_a_job_for_which_no_ports_are_free_fails_and_says_so(handlers, monkeypatch):
+def test_a_job_for_which_no_ports_are_free_fails_and_says_so(idle_service, monkeypatch):
     monkeypatch.setattr(ports, "_is_free", lambda port: False)
     call = Call(args={"project": "p", "location": "l"}, body=job(pool("")))
-    ended = handlers.store.get(jobs.create(handlers, call)["name"])
+    ended = idle_service.store.get(jobs.create(idle_service, call)["name"])
     assert ended["state"] == "JOB_STATE_FAILED"
     assert "could not start: Fewer than 1 ports are free" in ended["error"]["message"]
 
@@ -278,12 +247,12 @@ def test_list_filters_and_pages(service):
     ],
     ids=["unknown-field", "two-chiefs", "unwritable"],
 )
-def test_bad_requests_are_refused_and_leave_nothing(handlers, body, words):
+def test_bad_requests_are_refused_and_leave_nothing(idle_service, body, words):
     with pytest.raises(ApiError, match=words) as error:
-        jobs.create(handlers, Call(args={"project": "p", "location": "l"}, body=body))
+        jobs.create(idle_service, Call(args={"project": "p", "location": "l"}, body=body))
     assert (error.value.code, error.value.status) == (400, "INVALID_ARGUMENT")
-    assert handlers.store.list_kind("customJobs") == []
-    assert not list((handlers.root / "jobs").glob("*"))
+    assert idle_service.store.list_kind("customJobs") == []
+    assert not list((idle_service.root / "jobs").glob("*"))
 
 
 def test_counts_may_be_strings_or_floats_and_output_only_fields_are_ignored(service):

@@ -10,6 +10,7 @@ import pytest
 from vertex_local.errors import ApiError
 from vertex_local.jobs.record import DEFAULT_TIMEOUT_SECONDS, plan_job
 from vertex_local.jobs.replica_env import process_specs
+from vertex_local.tests.support.jobs import job
 
 pytestmark = pytest.mark.fast
 
@@ -24,10 +25,6 @@ def pool(count: Any = 1, **container: Any) -> dict[str, Any]:
         "replicaCount": str(count),
         "containerSpec": {"imageUri": "image", "command": COMMAND, **container},
     }
-
-
-def job(*pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:
-    return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": list(pools), **job_spec}}
 
 
 def specs(*pools: dict[str, Any], **job_spec: Any):

@@ -18,6 +18,7 @@ from vertex_local import redirect
 from vertex_local.processes.environments import builder
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
+from vertex_local.tests.support.jobs import job, pool, wait_for_end
 from vertex_local.tests.support.pipeline_runs import Runs, task_detail
 from vertex_local.tests.support.platform import IS_PORTABLE
 from vertex_local.tests.support.seen import is_running, running
@@ -30,7 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The default base_image:FutureWarning"),
 ]
 OLD_KFP = "2.14.6"
-JOB_ENDS = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED")
 WAIT_SECONDS = 120
 PIP_VARIABLES = ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_TARGET", "PIP_USER")
 
@@ -276,15 +276,8 @@ def _shell(made) -> dict:
 def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(service, tmp_path):
     code = f"import numpy; open('{tmp_path}/said', 'w').write(numpy.__version__)"
     script = f'pip install --user numpy==1.0 && python -c "{code}"'
-    container = {"imageUri": "any", "command": ["sh", "-c", script]}
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
-    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
-    name = service.do("POST", "customJobs", job)["name"]
-    wait_until(
-        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS,
-        "the job",
-        timeout_seconds=WAIT_SECONDS,
-    )
+    created = service.do("POST", "customJobs", job(pool("", command=["sh", "-c", script])))
+    wait_for_end(service, created, timeout_seconds=WAIT_SECONDS)
     assert (tmp_path / "said").read_text() == "1.0"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
+from vertex_local.batch import resource as batch
 from vertex_local.jobs import resource as jobs
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
@@ -153,6 +154,26 @@ def add_study(service: Service) -> str:
     times = {"createTime": TIME, "startTime": TIME}
     body = {"name": name, "displayName": "tune-taxi", "state": "JOB_STATE_RUNNING", **times}
     service.store.insert(name, {**body, "studySpec": spec, "trials": trials, "maxTrialCount": 4})
+    return name
+
+
+def add_batch(service: Service, model: str) -> str:
+    """Store a batch prediction that has ended, with the log of its prediction server."""
+    name = f"{PARENT}/batchPredictionJobs/6"
+    folder = batch.KIND.folder_of(service, name)
+    folder.mkdir(parents=True)
+    (folder / "workerpool0-0.log").write_text("server <started>\n")
+    body = {
+        "name": name,
+        "displayName": "predict-taxi",
+        "state": "JOB_STATE_SUCCEEDED",
+        "model": model,
+        "inputConfig": {"instancesFormat": "csv", "gcsSource": {"uris": ["gs://b/rows-*.csv"]}},
+        "outputInfo": {"gcsOutputDirectory": "gs://b/predicted"},
+        "completionStats": {"successfulCount": "1200", "failedCount": "3"},
+        "createTime": TIME,
+    }
+    service.store.insert(name, body)
     return name
 
 

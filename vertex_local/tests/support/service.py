@@ -15,6 +15,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
 from vertex_local import client, testing
+from vertex_local.api.database.store import Store
+from vertex_local.api.service import Service
 from vertex_local.testing import PARENT, RunningService
 from vertex_local.tests.support.faulty_service import command_with_faults
 from vertex_local.tests.support.forks import Fork, forks_with
@@ -144,6 +146,20 @@ def sdk_at(service: RunningService) -> ModuleType:
 def aiplatform(service):
     """Return the official SDK, pointed at the service."""
     return sdk_at(service)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Open a new database, and close it after the test."""
+    store = Store(tmp_path / "vertex.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def idle_service(tmp_path: Path, store: Store) -> Service:
+    """Return a service as an argument of handlers, without a server."""
+    return Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import pytest
 import yaml
 from kfp import compiler, dsl
 
+from vertex_local.tests.support.jobs import job, pool
+
 # Each leaves two processes: by a child of its own, in a session of its own, and as a daemon that
 # has left its parent and its environment as well.
 SHELLS = {
@@ -23,9 +25,7 @@ SHELL_CASES = [
 
 
 def shell_job(script: str) -> dict:
-    container = {"imageUri": "example.invalid/none", "command": ["sh", "-c"], "args": [script]}
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
-    return {"displayName": "shells", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+    return job(pool("", command=["sh", "-c", script]))
 
 
 STEP = {"base_image": "python:3.11", "install_kfp_package": False}

@@ -5,17 +5,15 @@ import tarfile
 import pytest
 
 from vertex_local import client
-from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service
 from vertex_local.errors import ApiError
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     SERVER_SCRIPT,
     running_service,
     sdk_at,
 )
-from vertex_local.tests.support.waiting import wait_until
 from vertex_local.training import resource as training
 
 SCRIPT = """
@@ -28,7 +26,6 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "saved_model.pb").write_text("trained")
 """
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
-FINAL_STATES = {f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")}
 SERVER = {
     "model_serving_container_image_uri": "any",
     "model_serving_container_command": ["python", str(SERVER_SCRIPT)],
@@ -62,22 +59,12 @@ def sdk(service, monkeypatch):
 
 
 def request(code="pass", **fields):
-    container = {"imageUri": "any", "command": ["python", "-c", code]}
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     return {
         "displayName": "t",
         "trainingTaskDefinition": CUSTOM_TASK,
-        "trainingTaskInputs": {"workerPoolSpecs": [{**pool, "containerSpec": container}]},
+        "trainingTaskInputs": python_job(code)["jobSpec"],
         **fields,
     }
-
-
-def wait(service, created):
-    def ended():
-        now = service.do("GET", f"/v1/{created['name']}")
-        return now if now["state"] in FINAL_STATES else None
-
-    return wait_until(ended, f"the end of {created['name']}")
 
 
 def test_a_script_is_trained_and_its_model_uploaded_and_served(service, sdk, folder, tmp_path):
@@ -125,7 +112,7 @@ def test_a_container_and_a_package_are_trained_as_versions_of_a_model(sdk, folde
 
 def test_without_a_model_only_the_job_runs(service):
     created = service.do("POST", "trainingPipelines", request(labels={"run": "r1"}))
-    ended = wait(service, created)
+    ended = wait_for_end(service, created)
     assert ended["state"] == "PIPELINE_STATE_SUCCEEDED"
     job = service.do("GET", f"/v1/{ended['trainingTaskMetadata']['backingCustomJob']}")
     assert (job["state"], job["labels"]) == ("JOB_STATE_SUCCEEDED", {"run": "r1"})
@@ -142,7 +129,7 @@ def test_without_a_model_only_the_job_runs(service):
 def test_a_training_without_a_model_fails_with_the_reason(service, tmp_path, code, reason):
     body = request(code, modelToUpload={"displayName": "m", "containerSpec": {"imageUri": "any"}})
     body["trainingTaskInputs"]["baseOutputDirectory"] = {"outputUriPrefix": str(tmp_path / "out")}
-    ended = wait(service, service.do("POST", "trainingPipelines", body))
+    ended = wait_for_end(service, service.do("POST", "trainingPipelines", body))
     assert ended["state"] == "PIPELINE_STATE_FAILED"
     assert reason in ended["error"]["message"]
     assert "m" not in [one["displayName"] for one in service.do("GET", "models")["models"]]
@@ -154,14 +141,14 @@ def test_a_cancelled_training_ends_its_job_and_a_killed_service_leaves_the_reaso
         for _ in range(2)
     )
     service.do("POST", f"/v1/{cancelled['name']}:cancel", {})
-    ended = wait(service, cancelled)
+    ended = wait_for_end(service, cancelled)
     assert ended["state"] == "PIPELINE_STATE_CANCELLED"
     job = service.do("GET", f"/v1/{ended['trainingTaskMetadata']['backingCustomJob']}")
     assert job["state"] == "JOB_STATE_CANCELLED"
 
     service.kill()
     service.start()
-    ended = wait(service, killed)
+    ended = wait_for_end(service, killed)
     assert ended["state"] == "PIPELINE_STATE_FAILED"
     assert killed["trainingTaskMetadata"]["backingCustomJob"] in ended["error"]["message"]
 
@@ -188,12 +175,9 @@ def test_a_cancelled_training_ends_its_job_and_a_killed_service_leaves_the_reaso
     ],
 )
 @pytest.mark.fast
-def test_what_cannot_be_trained_is_refused_and_leaves_nothing(tmp_path, change, problem):
-    store = Store(tmp_path / "vertex.db")
-    service = Service(root=tmp_path, store=store, url="")
+def test_what_cannot_be_trained_is_refused_and_leaves_nothing(idle_service, change, problem):
     call = Call(args={"project": "demo", "location": "us-central1"}, body={**request(), **change})
     with pytest.raises(ApiError, match=problem) as error:
-        training.create(service, call)
+        training.create(idle_service, call)
     assert error.value.code in (400, 404)
-    assert store.list_kind("customJobs") == []
-    store.close()
+    assert idle_service.store.list_kind("customJobs") == []

@@ -7,15 +7,12 @@ import pytest
 
 from vertex_local.api import protos
 from vertex_local.errors import ApiError
+from vertex_local.tests.support.jobs import pool
 from vertex_local.tuning import record
 
 pytestmark = pytest.mark.fast
 
-POOL = {
-    "replicaCount": 1,
-    "machineSpec": {"machineType": "n1-standard-4"},
-    "containerSpec": {"imageUri": "i", "command": ["python"], "args": ["x"]},
-}
+POOL = pool("", command=["python"], args=["x"])
 RATE = {
     "parameterId": "learning-rate",
     "doubleValueSpec": {"minValue": 1e-4, "maxValue": 0.1},
@@ -118,8 +115,8 @@ def test_each_container_of_a_trial_gets_the_parameters_and_its_own_output_folder
     job["trialJobSpec"]["baseOutputDirectory"] = {"outputUriPrefix": "/out/"}
     before = json.dumps(job)
     spec = record.trial_job_spec(job, "3", {"lr": 0.001, "units": 64.0, "kind": "a b"})
-    for pool in spec["workerPoolSpecs"]:
-        assert pool["containerSpec"]["args"] == ["x", "--lr=0.001", "--units=64", "--kind=a b"]
+    for each in spec["workerPoolSpecs"]:
+        assert each["containerSpec"]["args"] == ["x", "--lr=0.001", "--units=64", "--kind=a b"]
     assert spec["baseOutputDirectory"]["outputUriPrefix"] == "/out/3"
     assert json.dumps(job) == before
 

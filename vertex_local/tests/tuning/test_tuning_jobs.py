@@ -6,6 +6,7 @@ import pytest
 from google_cloud_pipeline_components.v1 import hyperparameter_tuning_job
 from kfp import compiler, dsl
 
+from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
 from vertex_local.tests.support.waiting import wait_until
@@ -26,7 +27,6 @@ with open(path, "w") as file:  # at once: a trial may be stopped from its first 
     file.write("\\n".join(lines) + "\\n")
 """
 SLEEP = f"{REPORT}\ntime.sleep(100)"
-UNFINISHED = ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_CANCELLING")
 GRID = [{"parameterId": "x", "discreteValueSpec": {"values": [1, 2, 3]}}]
 
 
@@ -43,10 +43,7 @@ def aiplatform(service):
 
 
 def tuning_job(code, *, output=None, **fields):
-    container = {"imageUri": "i", "command": ["python", "-c", code]}
-    machine = {"machineType": "n1-standard-4"}
-    pool = {"replicaCount": 1, "machineSpec": machine, "containerSpec": container}
-    spec = {"workerPoolSpecs": [pool]}
+    spec = python_job(code)["jobSpec"]
     if output:
         spec["baseOutputDirectory"] = {"outputUriPrefix": str(output)}
     return {
@@ -67,14 +64,6 @@ def tuning_job(code, *, output=None, **fields):
 
 def get(service, job):
     return service.do("GET", f"/v1/{job['name']}")
-
-
-def wait_for_end(service, job):
-    def ended():
-        found = get(service, job)
-        return found if found["state"] not in UNFINISHED else None
-
-    return wait_until(ended, f"the end of {job['name']}")
 
 
 def wait_for_trials(service, job, count, state="ACTIVE"):
