@@ -89,8 +89,12 @@ def evaluate_model(case: Case, *, image: str) -> Evaluated:
     # The image of a package that was compiled before a change of this code does not tell.
     source = {name: package_digest(name) for name in SOURCE}
     inputs = {
-        **{"image": image, "thresholds": case.thresholds, "gate": case.gate, "source": source},
-        **{"examples": case.examples_dir, "champion": case.champion.version},
+        "image": image,
+        "thresholds": case.thresholds,
+        "gate": case.gate,
+        "source": source,
+        "examples": case.examples_dir,
+        "champion": case.champion.version,
     }
     if earlier := _read_earlier(case.model_dir, inputs):
         logger.info("evaluated before, with the same examples, settings and champion")

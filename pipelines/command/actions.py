@@ -4,6 +4,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -75,6 +76,18 @@ def add_json(
 ) -> None:
     """Add the option --json."""
     parser.add_argument("--json", action="store_true", help=help_text)
+
+
+def listing(
+    fetch: Callable[[VertexApi], Any], table: Callable[[Any], TextTable]
+) -> Callable[[argparse.Namespace], int | None]:
+    """Return the command that prints what it fetches as a table, or with --json as it is."""
+
+    def command(api: VertexApi, arguments: argparse.Namespace) -> int:
+        fetched = fetch(api)
+        return print_json(fetched) if arguments.json else print_table(table(fetched))
+
+    return with_api(command)
 
 
 def print_json(value: Any) -> int:

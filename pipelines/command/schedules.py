@@ -7,16 +7,15 @@ from operator import itemgetter
 from pathlib import Path
 
 from components.shared.vertex.api import VertexApi, connect
-from pipelines.command.actions import actions_of, add_action, describe, print_json
+from pipelines.command.actions import actions_of, add_action, add_json, describe, print_json
 from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import service_of, target_of, with_api
 from pipelines.package.spec import Package
 from pipelines.resources.names import when
-from pipelines.runs.execute import new_run_name
 from pipelines.runs.facts import newest_runs
 from pipelines.runs.output.tables import schedule_facts, schedule_lines
-from pipelines.runs.request import warn_of_readable_address
+from pipelines.runs.request import new_run_name, warn_of_readable_address
 from pipelines.runs.submit import Submission
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
@@ -59,7 +58,7 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     list_ = add_action(
         actions, "list", with_api(_list), "list all schedules with their last and next run"
     )
-    list_.add_argument("--json", action="store_true", help="include the summary of the last run")
+    add_json(list_, "include the summary of the last run")
     add_action(
         actions, "pause", with_api(_pause), "start no runs until the schedule is resumed", "NAME"
     )

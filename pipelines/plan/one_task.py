@@ -22,8 +22,7 @@ from pipelines.package.spec import read_package
 from pipelines.places.target import Target
 from pipelines.plan.earlier_tasks import component_names
 from pipelines.projects.runs import default_run, find_run
-from pipelines.runs.execute import new_run_name
-from pipelines.runs.request import run_request
+from pipelines.runs.request import new_run_name, run_request
 from pipelines.runs.submit import Submission
 from pipelines.runs.workload_code import with_code
 from trainer import Json, paths

@@ -2,9 +2,7 @@
 
 import contextlib
 import dataclasses
-import datetime
 import logging
-import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -46,12 +44,6 @@ class RunResult:
     def is_promoted(self) -> bool:
         """Return whether the run's model is the default version now."""
         return bool(self.summary.model_version)
-
-
-def new_run_name(prefix: str) -> str:
-    """Return a name that sorts by time and is used once: `mnist-20261121-093015-4f1c`."""
-    moment = datetime.datetime.now(datetime.UTC)
-    return f"{prefix[:42]}-{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # 63 are allowed
 
 
 def show_to_end(

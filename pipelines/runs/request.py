@@ -5,9 +5,11 @@ seconds of the SDK's imports.
 """
 
 import copy
+import datetime
 import logging
 import os
 import re
+import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,62}")  # also the value of a label
+
+
+def new_run_name(prefix: str) -> str:
+    """Return a name that sorts by time and is used once: `mnist-20261121-093015-4f1c`."""
+    moment = datetime.datetime.now(datetime.UTC)
+    return f"{prefix[:42]}-{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # 63 are allowed
 
 
 def run_request(

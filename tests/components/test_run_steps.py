@@ -68,9 +68,16 @@ LONG_JOB = {
 LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = ["import time; time.sleep(60)"]
 MAX_REQUESTS = 10
 NO_METRICS = {
-    **{"label_kind": "Binary", "labels": [], "num_examples": 8, "metrics": {}},
-    **{"confusion": [], "champion": None, "baseline": None, "gain": None},
-    **{"slices": [], "checks": []},
+    "label_kind": "Binary",
+    "labels": [],
+    "num_examples": 8,
+    "metrics": {},
+    "confusion": [],
+    "champion": None,
+    "baseline": None,
+    "gain": None,
+    "slices": [],
+    "checks": [],
 }
 
 
@@ -341,7 +348,10 @@ def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version)
         "metrics": {"auc": 0.75, "loss": 0.5, "pr_auc": None, "accuracy": 0.8},
         "confusion": [[3, 1], [0, 4]],
         "champion": champion,
-        **{"baseline": None, "gain": None, "slices": [], "checks": []},
+        "baseline": None,
+        "gain": None,
+        "slices": [],
+        "checks": [],
     }
     record(api, first, content=content)
 

@@ -249,9 +249,19 @@ def test_every_mentioned_command_exists(page, capfd, tmp_path, monkeypatch):
 def test_the_page_of_old_commands_names_each():
     old = " ".join(row[0] for row in table_rows(OLD_COMMANDS))
     for name in (
-        *("jobs submit training", "local train --distributed", "local predict", "jobs list"),
-        *("jobs describe", "jobs stream-logs", "jobs cancel", "models create", "versions create"),
-        *("versions set-default", "versions list", "versions delete", "predict --model"),
+        "jobs submit training",
+        "local train --distributed",
+        "local predict",
+        "jobs list",
+        "jobs describe",
+        "jobs stream-logs",
+        "jobs cancel",
+        "models create",
+        "versions create",
+        "versions set-default",
+        "versions list",
+        "versions delete",
+        "predict --model",
         *("--json-instances", "tensorboard --logdir", "create_records.py", "train-local.sh"),
         *("--train-steps", "--checkpoint-num-steps", "--num-gpus", "--job-dir", "TF_CONFIG"),
         *("--config", "--scale-tier", "--module-name"),

@@ -58,7 +58,11 @@ def test_a_picture_has_the_lines_that_stay_on_a_terminal():
     progress = "\x1b[?25l\r\x1b[2K\x1b[32mx\x1b[0m train\n  step 1"
     erased = "\r\x1b[2K\x1b[1A\x1b[2K  \x1b[32mv\x1b[0m train   2 s\n\x1b[?25h\r\nverdict\n"
     assert lines_of(f"run\r\n{progress}{erased}") == [
-        *("run", "  \x1b[32mv\x1b[0m train   2 s", "", "verdict", ""),
+        "run",
+        "  \x1b[32mv\x1b[0m train   2 s",
+        "",
+        "verdict",
+        "",
     ]
 
 

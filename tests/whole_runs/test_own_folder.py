@@ -189,10 +189,10 @@ def print_commands(home):
     [
         (YOUR_OWN, "Ten minutes from a CSV to a served model", ["promoted"]),
         pytest.param(
-            *(CHOOSING, "Choosing a split", ["promoted", "gate-failed"]), marks=pytest.mark.long
+            CHOOSING, "Choosing a split", ["promoted", "gate-failed"], marks=pytest.mark.long
         ),
         pytest.param(
-            *(RETRAINING, "", ["gate-failed", "promoted", "promoted"]), marks=pytest.mark.long
+            RETRAINING, "", ["gate-failed", "promoted", "promoted"], marks=pytest.mark.long
         ),
     ],
     ids=["a CSV to a served model", "splits by hash and by time", "nights that can be undone"],

@@ -122,7 +122,9 @@ def keep_rows(split: SplitFiles, decoder: Decoder) -> Decoder | DecodedRows:
         logger.info(
             "decoding the examples in every epoch: %.1f GB are more than half of the free space of"
             " %s, %.1f GB (TMPDIR names another folder)",
-            *(needed / _GB, folder, 2 * room / _GB),
+            needed / _GB,
+            folder,
+            2 * room / _GB,
         )
         return decoder
     logger.info("keeping %.2f GB of decoded examples for later epochs in %s", needed / _GB, folder)

@@ -7,7 +7,9 @@ COMPARED = tuple(sorted((LOWER_IS_BETTER | HIGHER_IS_BETTER) - {"calibration_err
 # Least and greatest value of each metric, of our own and of Keras, that has both.
 RANGES = {
     **dict.fromkeys(("accuracy", "auc", "pr_auc", "f1", "precision", "recall"), (0.0, 1.0)),
-    **{"calibration_error": (0.0, 1.0), "brier": (0.0, 2.0), "r2": (-1e9, 1.0)},
+    "calibration_error": (0.0, 1.0),
+    "brier": (0.0, 2.0),
+    "r2": (-1e9, 1.0),
     **dict.fromkeys(("mae", "rmse"), (0.0, 1e9)),
 }
 

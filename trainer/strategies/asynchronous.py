@@ -216,9 +216,17 @@ class AsyncDriver:
         with tf.control_dependencies([loss]):
             seconds = tf.cast(tf.timestamp() - began, tf.float32)
         parts = (
-            *("steps ", text(start + 1), " to ", text(stop), " of ", text(self._job.total_steps)),
-            *(" loss ", text(loss / num_examples, precision=4), " "),
-            *(text(num_examples / seconds, precision=0), " examples/s"),
+            "steps ",
+            text(start + 1),
+            " to ",
+            text(stop),
+            " of ",
+            text(self._job.total_steps),
+            " loss ",
+            text(loss / num_examples, precision=4),
+            " ",
+            text(num_examples / seconds, precision=0),
+            " examples/s",
         )
         tf.print(tf.strings.join(parts), output_stream=sys.stderr)
         return tf.constant(True)

@@ -140,7 +140,9 @@ class TrainStep:
                 with tf.control_dependencies([contribution.gradient for contribution in done]):
                     done.append(
                         self._contribute_part(
-                            *(table, index, rows[:size]),
+                            table,
+                            index,
+                            rows[:size],
                             part=piece,
                             num_parts=num_parts * num_pieces,
                         )

@@ -1,6 +1,6 @@
 """Routes of the resource modules, and the argument of their handlers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import orjson
@@ -94,3 +94,13 @@ class RawRoute(Route):
 
     handler: RawHandler  # type: ignore[assignment]
     kept: tuple[str, ...] = ("Content-Type",)
+
+
+def routes_of(collection: str, handlers: Mapping[str, Handler]) -> list[Route]:
+    """Return the routes of a collection; a key is a method and the rest of a path: `GET /<id>`."""
+    routes = []
+    for key, handler in handlers.items():
+        method, _, path = key.partition(" ")
+        pattern = f"projects/<project>/locations/<location>/{collection}{path}"
+        routes.append(Route(method, pattern, handler))
+    return routes

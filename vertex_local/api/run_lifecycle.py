@@ -13,7 +13,7 @@ from vertex_local.api import ends, operations
 from vertex_local.api.fields import UNFINISHED
 from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, Route, routes_of
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, is_full_disk, rpc_status
 from vertex_local.machine import lost_and_found, users
@@ -87,14 +87,14 @@ class RunKind:
 
     def routes(self, create: Any, get: Any = None, list_: Any = None) -> list[Route]:
         """Return the routes to create, list, get, delete and cancel; some have a default."""
-        collection = f"projects/<project>/locations/<location>/{self.collection}"
-        return [
-            Route("POST", collection, create),
-            Route("GET", collection, list_ or self.list),
-            Route("GET", f"{collection}/<id>", get or self.get),
-            Route("DELETE", f"{collection}/<id>", self.delete),
-            Route("POST", f"{collection}/<id>:cancel", self.cancel),
-        ]
+        handlers = {
+            "POST": create,
+            "GET": list_ or self.list,
+            "GET /<id>": get or self.get,
+            "DELETE /<id>": self.delete,
+            "POST /<id>:cancel": self.cancel,
+        }
+        return routes_of(self.collection, handlers)
 
     def folder_of(self, service: Service, name: str) -> Path:
         """Return the folder of a run, with its logs and the state of its processes."""

@@ -16,8 +16,12 @@ from vertex_local.models import resource as models
 
 KIND = driven_kind("batchPredictionJobs", folder=FOLDER, prefix="JOB_STATE_")
 UNSUPPORTED = (
-    *("unmanagedContainerModel", "generateExplanation", "explanationSpec", "instanceConfig"),
-    *("bigquerySource", "bigqueryDestination"),
+    "unmanagedContainerModel",
+    "generateExplanation",
+    "explanationSpec",
+    "instanceConfig",
+    "bigquerySource",
+    "bigqueryDestination",
 )
 
 

@@ -8,7 +8,7 @@ from vertex_local.api import etags, operations, protos
 from vertex_local.api.etags import with_etag
 from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
-from vertex_local.api.routes import Call, Message, RawRoute, Route
+from vertex_local.api.routes import Call, Message, RawRoute, routes_of
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, forwarding, log_pages, request_log
 from vertex_local.endpoints import record as traffic
@@ -214,21 +214,24 @@ def _check_instances(body: Json) -> None:
         raise invalid_argument('"instances" is required, and must be a list.')
 
 
-COLLECTION = "projects/<project>/locations/<location>/endpoints"
+PATH = "projects/<project>/locations/<location>/endpoints/<id>"
 ROUTES = [
-    Route("POST", COLLECTION, create),
-    Route("GET", COLLECTION, list_endpoints),
-    Route("GET", f"{COLLECTION}/<id>", get),
-    Route("PATCH", f"{COLLECTION}/<id>", update),
-    Route("DELETE", f"{COLLECTION}/<id>", delete),
-    Route("POST", f"{COLLECTION}/<id>:deployModel", deploy_model),
-    Route("POST", f"{COLLECTION}/<id>:mutateDeployedModel", mutate_deployed_model),
-    Route("POST", f"{COLLECTION}/<id>:undeployModel", undeploy_model),
-    RawRoute("POST", f"{COLLECTION}/<id>:predict", predict),
-    RawRoute("POST", f"{COLLECTION}/<id>:rawPredict", raw_predict, RAW_FIELDS),
-    RawRoute(
-        "POST", f"{COLLECTION}/<id>:streamRawPredict", raw_predict, RAW_FIELDS
-    ),  # in one piece
-    Route("GET", f"{COLLECTION}/<id>/deployedModels", deployments.list_deployed_models),
-    Route("GET", f"{COLLECTION}/<id>/loggedRequests", log_pages.list_logged_requests),
+    *routes_of(
+        "endpoints",
+        {
+            "POST": create,
+            "GET": list_endpoints,
+            "GET /<id>": get,
+            "PATCH /<id>": update,
+            "DELETE /<id>": delete,
+            "POST /<id>:deployModel": deploy_model,
+            "POST /<id>:mutateDeployedModel": mutate_deployed_model,
+            "POST /<id>:undeployModel": undeploy_model,
+            "GET /<id>/deployedModels": deployments.list_deployed_models,
+            "GET /<id>/loggedRequests": log_pages.list_logged_requests,
+        },
+    ),
+    RawRoute("POST", f"{PATH}:predict", predict),
+    RawRoute("POST", f"{PATH}:rawPredict", raw_predict, RAW_FIELDS),
+    RawRoute("POST", f"{PATH}:streamRawPredict", raw_predict, RAW_FIELDS),  # in one piece
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.resource_names import ResourcePath
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument, not_found
@@ -117,5 +117,5 @@ def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> No
 
 ROUTES = [
     *KIND.routes(create),
-    Route("GET", "projects/<project>/locations/<location>/customJobs/<id>/replicas", list_replicas),
+    *routes_of(KIND.collection, {"GET /<id>/replicas": list_replicas}),
 ]

@@ -3,7 +3,7 @@
 from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.pages import list_page
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.service import Service
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
@@ -37,9 +37,11 @@ def _version_name(service: Service, call: Call) -> str:
     return f"{model['name']}@{model['versionId']}"
 
 
-COLLECTION = f"projects/<project>/locations/<location>/models/<id>/{KIND}"
-ROUTES = [
-    Route("POST", f"{COLLECTION}:import", import_evaluation),
-    Route("GET", COLLECTION, list_evaluations),
-    Route("GET", f"{COLLECTION}/<evaluation>", get),
-]
+ROUTES = routes_of(
+    "models/<id>/evaluations",
+    {
+        "POST :import": import_evaluation,
+        "GET": list_evaluations,
+        "GET /<evaluation>": get,
+    },
+)

@@ -13,7 +13,7 @@ from vertex_local.api import etags, operations, protos
 from vertex_local.api.fields import VERSIONS
 from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, not_found
 from vertex_local.machine import buckets, lost_and_found
@@ -374,16 +374,18 @@ def _with_version(call: Call) -> tuple[str, str]:
     return name, reference
 
 
-COLLECTION = "projects/<project>/locations/<location>/models"
-ROUTES = [
-    Route("POST", f"{COLLECTION}:upload", upload),
-    Route("POST", f"{COLLECTION}:copy", copy),
-    Route("POST", f"{COLLECTION}/<id>:export", export),
-    Route("GET", COLLECTION, list_models),
-    Route("GET", f"{COLLECTION}/<id>", get),
-    Route("GET", f"{COLLECTION}/<id>:listVersions", list_versions),
-    Route("PATCH", f"{COLLECTION}/<id>", update),
-    Route("POST", f"{COLLECTION}/<id>:mergeVersionAliases", merge_version_aliases),
-    Route("DELETE", f"{COLLECTION}/<id>", delete),
-    Route("DELETE", f"{COLLECTION}/<id>:deleteVersion", delete_version),
-]
+ROUTES = routes_of(
+    "models",
+    {
+        "POST :upload": upload,
+        "POST :copy": copy,
+        "POST /<id>:export": export,
+        "GET": list_models,
+        "GET /<id>": get,
+        "GET /<id>:listVersions": list_versions,
+        "PATCH /<id>": update,
+        "POST /<id>:mergeVersionAliases": merge_version_aliases,
+        "DELETE /<id>": delete,
+        "DELETE /<id>:deleteVersion": delete_version,
+    },
+)

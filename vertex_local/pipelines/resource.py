@@ -12,7 +12,7 @@ from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.pages import list_page, read_mask
 from vertex_local.api.resource_names import ResourcePath
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.run_lifecycle import RunKind, Start, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
@@ -289,9 +289,5 @@ def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
     )
 
 
-COLLECTION = f"projects/<project>/locations/<location>/{KIND.collection}"
-ROUTES = [
-    *KIND.routes(create, get, list_runs),
-    Route("POST", f"{COLLECTION}:batchDelete", batch_delete),
-    Route("POST", f"{COLLECTION}:batchCancel", batch_cancel),
-]
+BATCHES = {"POST :batchDelete": batch_delete, "POST :batchCancel": batch_cancel}
+ROUTES = [*KIND.routes(create, get, list_runs), *routes_of(KIND.collection, BATCHES)]

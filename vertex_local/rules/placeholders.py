@@ -17,8 +17,12 @@ PATH_PART = re.compile(r"""\[(?:'([^']*)'|"([^"]*)")\]|\.([A-Za-z_]+)""")
 LOCAL_FIELDS = {"output_file": "outputFile", "path": "uri"}
 STRUCTURES = ('{"IfPresent": ', '{"Concat": ')
 OF_TASK = {
-    *("", ".outputs.output_file", ".outputMetadataUri", ".pipeline_root"),
-    *(".pipeline_task_name", ".pipeline_task_uuid"),
+    "",
+    ".outputs.output_file",
+    ".outputMetadataUri",
+    ".pipeline_root",
+    ".pipeline_task_name",
+    ".pipeline_task_uuid",
 }
 OF_INPUTS_AND_OUTPUTS = re.compile(r"\.(inputs|outputs)\.(parameters|artifacts)\[.+\].*")
 

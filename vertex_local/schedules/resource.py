@@ -6,7 +6,7 @@ from typing import Any
 from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.pages import list_page
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
 from vertex_local.machine.clock import moment_of, timestamp
@@ -178,13 +178,15 @@ def _check_request(service: Service, request: Json, *, parent: str) -> None:
         raise invalid_argument(f"{REQUEST}.pipelineJob: {error.message}") from None
 
 
-PATH = f"projects/<project>/locations/<location>/{COLLECTION}"
-ROUTES = [
-    Route("POST", PATH, create),
-    Route("GET", PATH, list_schedules),
-    Route("GET", f"{PATH}/<id>", get),
-    Route("PATCH", f"{PATH}/<id>", update),
-    Route("DELETE", f"{PATH}/<id>", delete),
-    Route("POST", f"{PATH}/<id>:pause", pause),
-    Route("POST", f"{PATH}/<id>:resume", resume),
-]
+ROUTES = routes_of(
+    COLLECTION,
+    {
+        "POST": create,
+        "GET": list_schedules,
+        "GET /<id>": get,
+        "PATCH /<id>": update,
+        "DELETE /<id>": delete,
+        "POST /<id>:pause": pause,
+        "POST /<id>:resume": resume,
+    },
+)

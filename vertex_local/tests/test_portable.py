@@ -7,13 +7,26 @@ from pathlib import Path
 
 HIDER = Path(__file__).parent / "support" / "portable"
 NAMES = (
-    *("os.pidfd_open", "os.sched_getaffinity", "os.O_PATH", "os.memfd_create", "select.epoll"),
-    *("signal.pidfd_send_signal", "socket.AF_NETLINK", "socket.TCP_USER_TIMEOUT", "time.CLOCK_TAI"),
-    *("socket.SO_PEERCRED", "fcntl.F_OFD_SETLK", "resource.prlimit"),
+    "os.pidfd_open",
+    "os.sched_getaffinity",
+    "os.O_PATH",
+    "os.memfd_create",
+    "select.epoll",
+    "signal.pidfd_send_signal",
+    "socket.AF_NETLINK",
+    "socket.TCP_USER_TIMEOUT",
+    "time.CLOCK_TAI",
+    "socket.SO_PEERCRED",
+    "fcntl.F_OFD_SETLK",
+    "resource.prlimit",
 )
 ACTIONS = (
-    *("os.listdir('/proc')", "open('/proc/self/stat')", "os.readlink('/proc/self/fd/0')"),
-    *("os.stat('/sys')", "os.scandir('/dev/shm')", "pathlib.Path('/proc/cpuinfo').read_text()"),
+    "os.listdir('/proc')",
+    "open('/proc/self/stat')",
+    "os.readlink('/proc/self/fd/0')",
+    "os.stat('/sys')",
+    "os.scandir('/dev/shm')",
+    "pathlib.Path('/proc/cpuinfo').read_text()",
     "os.open('/proc/self/status', os.O_RDONLY)",
 )
 CALLS = ("prctl", "unshare", "setns", "mount")

@@ -18,7 +18,11 @@ FAILURES_AT_THE_START = 3
 ACTIVE = ("ACTIVE", "STOPPING")
 BAYESIAN, GRID = "ALGORITHM_UNSPECIFIED", "GRID_SEARCH"
 STUDY_FIELDS = (
-    *("metrics", "parameters", "algorithm", "measurementSelectionType", "observationNoise"),
+    "metrics",
+    "parameters",
+    "algorithm",
+    "measurementSelectionType",
+    "observationNoise",
     "medianAutomatedStoppingSpec",
 )
 SCALES = ("SCALE_TYPE_UNSPECIFIED", "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE")

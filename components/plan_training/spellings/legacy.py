@@ -121,8 +121,17 @@ class TrainingInput(FilePart):
     """
 
     ignored = (
-        *("packageUris", "pythonModule", "hyperparameters", "region", "jobDir", "runtimeVersion"),
-        *("pythonVersion", "encryptionConfig", "network", "serviceAccount", "enableWebAccess"),
+        "packageUris",
+        "pythonModule",
+        "hyperparameters",
+        "region",
+        "jobDir",
+        "runtimeVersion",
+        "pythonVersion",
+        "encryptionConfig",
+        "network",
+        "serviceAccount",
+        "enableWebAccess",
     )
     scale_tier: Annotated[str, OneOf((*TIERS, CUSTOM))] = setting("tier of the cluster")
     use_chief_in_tf_config: Any = None

@@ -31,9 +31,19 @@ from trainer.errors import ConfigError
 
 KEYS = ("workerPoolSpecs", "scheduling", "persistentResourceId")
 IGNORED = (
-    *("baseOutputDirectory", "serviceAccount", "network", "reservedIpRanges", "tensorboard"),
-    *("pscInterfaceConfig", "protectedArtifactLocationId", "labels"),
-    *("enableWebAccess", "enableDashboardAccess", "experiment", "experimentRun", "models"),
+    "baseOutputDirectory",
+    "serviceAccount",
+    "network",
+    "reservedIpRanges",
+    "tensorboard",
+    "pscInterfaceConfig",
+    "protectedArtifactLocationId",
+    "labels",
+    "enableWebAccess",
+    "enableDashboardAccess",
+    "experiment",
+    "experimentRun",
+    "models",
 )
 _IS_SPOT = {"STANDARD": False, "SPOT": True, "ON_DEMAND": False, "LOW_COST": True}
 NAMES = (

@@ -13,7 +13,7 @@ from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run
 from pipelines.resources.kinds import TUNING
-from pipelines.runs.execute import new_run_name
+from pipelines.runs.request import new_run_name
 from pipelines.runs.submit import (
     Submission,
     check_run_name,

@@ -3,27 +3,24 @@
 import argparse
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from components.plan_training.prices import PRICES, cluster_cost, read_prices, resource_note
 from components.plan_training.shape import Shape
 from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
 from pipelines.command.actions import print_json, print_table
+from pipelines.config.run_config import RunConfig
 from pipelines.places.local_service import runs_on
 from pipelines.places.target import Target
 from pipelines.plan.run_plan import RunPlan, facts_of, plan_json, plan_of, tasks_of
 from pipelines.plan.run_plan import dollars as in_dollars
+from pipelines.runs.submit import Submission
 from trainer.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pipelines.config.run_config import RunConfig
-    from pipelines.runs.submit import Submission
 
 logger = logging.getLogger(__name__)
 
 
-def show_plan(arguments: argparse.Namespace, submission: "Submission", target: Target) -> int:
+def show_plan(arguments: argparse.Namespace, submission: Submission, target: Target) -> int:
     """Print the plan of a run; return the exit code."""
     plan = planned(arguments, submission, target)
     if arguments.json:
@@ -35,7 +32,7 @@ def show_plan(arguments: argparse.Namespace, submission: "Submission", target: T
     return 0
 
 
-def planned(arguments: argparse.Namespace, submission: "Submission", target: Target) -> RunPlan:
+def planned(arguments: argparse.Namespace, submission: Submission, target: Target) -> RunPlan:
     """Return the plan of a run, without the earlier runs if these cannot be read."""
     has_cache = arguments.on == "local" and runs_on(target.state_dir / "vertex")
     state_dir = target.state_dir if has_cache else None
@@ -50,12 +47,12 @@ def planned(arguments: argparse.Namespace, submission: "Submission", target: Tar
 
 
 def within_cost(
-    build: Callable[["RunConfig"], "Submission"],
-    config: "RunConfig | None",
+    build: Callable[[RunConfig], Submission],
+    config: RunConfig | None,
     *,
     limit: float,
-    plan: Callable[["Submission"], RunPlan],
-) -> "Submission":
+    plan: Callable[[Submission], RunPlan],
+) -> Submission:
     """Return a run whose job has a time limit, so that its training costs at most `limit` dollars.
 
     Vertex AI counts the time of the whole job, restarts included. A training that is in the cache

@@ -10,6 +10,7 @@ from pipelines.command.actions import (
     actions_of,
     add_action,
     add_cancel_and_delete,
+    add_json,
     describe,
     print_json,
     print_table,
@@ -60,19 +61,19 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s; 0: all",
     )
     list_.add_argument("--schedule", default="", metavar="NAME", help="only runs of this schedule")
-    list_.add_argument("--json", action="store_true", help="a list of summary.json contents")
+    add_json(list_, "a list of summary.json contents")
     show = add_action(
         actions, "show", with_api(_show), "show a run and the state of its tasks", "RUN"
     )
     form = show.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as Vertex AI returns it")
+    add_json(form)
     form.add_argument("--summary", action="store_true", help="the content of summary.json")
     diff = actions.add_parser("diff", help="show the differences between two runs")
     describe(diff, DIFF_HELP)
     diff.add_argument("first", metavar="A")
     diff.add_argument("second", metavar="B")
     diff.add_argument("--all", action="store_true", help="include equal values")
-    diff.add_argument("--json", action="store_true", help="print JSON, with values uncut")
+    add_json(diff, "print JSON, with values uncut")
     add_target(diff)
     diff.set_defaults(command=_diff)
     logs = add_action(actions, "logs", with_api(_logs), "print the logs of a run's tasks", "RUN")

@@ -11,7 +11,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import details_by_name, outputs_of
-from pipelines.command.actions import NAMES, describe, print_json, print_table
+from pipelines.command.actions import NAMES, add_json, describe, print_json, print_table
 from pipelines.command.target_options import add_target, api_of, target_of
 from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
@@ -49,7 +49,7 @@ def add_step(parser: argparse.ArgumentParser) -> None:
     )
     text = "the folder of your workload; default: the current one"
     parser.add_argument("--workload", metavar="FOLDER", default=".", help=text)
-    parser.add_argument("--json", action="store_true", help="print the outputs as JSON")
+    add_json(parser, "print the outputs as JSON")
     add_target(parser)
     parser.set_defaults(command=_step)
 

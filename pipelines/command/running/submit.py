@@ -15,7 +15,7 @@ from rich.console import Console
 
 from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
-from pipelines.command.actions import describe
+from pipelines.command.actions import add_json, describe
 from pipelines.command.output import add_output, with_result
 from pipelines.command.parser import dollars
 from pipelines.command.running.checked_run import CheckedRun, check_run, compiled, submission_of
@@ -113,7 +113,7 @@ def add_plan(plan: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan`."""
     describe(plan, PLAN_HELP)
     plan.add_argument("source", metavar="WORKLOAD", help=f"{FORMS}, or a package")
-    plan.add_argument("--json", action="store_true", help="print the plan as JSON")
+    add_json(plan, "print the plan as JSON")
     add_options(plan)
     defaults = {"name": "", "wait": False, "dry_run": True, "is_plan": True}
     plan.set_defaults(command=_start, tears_down=False, tuning_job=None, **defaults)

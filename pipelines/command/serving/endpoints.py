@@ -9,7 +9,15 @@ from typing import Any
 from components.endpoint.deployments import delete_endpoint
 from components.endpoint.traffic import WHOLE
 from components.shared.vertex.api import VertexApi
-from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
+from pipelines.command.actions import (
+    actions_of,
+    add_action,
+    add_json,
+    describe,
+    listing,
+    print_json,
+    print_table,
+)
 from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from pipelines.resources.endpoints import endpoints_table, list_endpoints, log_requests
@@ -46,10 +54,8 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `endpoints`."""
     actions = actions_of(parser)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
-    list_ = add_action(actions, "list", with_api(_list), text)
-    list_.add_argument(
-        "--json", action="store_true", help="with the ids and machines of deployed models"
-    )
+    list_ = add_action(actions, "list", listing(list_endpoints, endpoints_table), text)
+    add_json(list_, "with the ids and machines of deployed models")
     _add_predict(actions)
     _add_deploy_and_undeploy(actions)
     _add_log_requests(actions)
@@ -144,11 +150,6 @@ def _percentage(text: str) -> int:
     return int(text)
 
 
-def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
-    endpoints = list_endpoints(api)
-    return print_json(endpoints) if arguments.json else print_table(endpoints_table(endpoints))
-
-
 def _predict(arguments: argparse.Namespace) -> int:
     if arguments.json_instances:
         rows = instances.read_lines(arguments.json_instances)
@@ -212,7 +213,7 @@ def _add_watch(actions: Any) -> None:
         dest="thresholds",
         help="psi or pixels; may be repeated",
     )
-    watch.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(watch, "print the result as JSON")
 
 
 def _watch(arguments: argparse.Namespace) -> int:

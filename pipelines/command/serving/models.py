@@ -15,6 +15,7 @@ from pipelines.command.actions import (
     add_action,
     add_json,
     describe,
+    listing,
     print_json,
     print_table,
 )
@@ -46,7 +47,8 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `models`."""
     actions = actions_of(parser)
-    add_json(add_action(actions, "list", with_api(_list), "list all models with their versions"))
+    list_ = listing(all_versions, models_table)
+    add_json(add_action(actions, "list", list_, "list all models with their versions"))
     add_action(actions, "show", with_api(_show), "show a model, or MODEL@VERSION", "MODEL")
     _add_upload(actions)
     text = (
@@ -147,11 +149,6 @@ def _add_upload(actions: Any) -> None:
         help="image of the prediction server; default: the job's on Vertex AI, this source's here",
     )
     add_trust_flags(parser)
-
-
-def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
-    versions = all_versions(api)
-    return print_json(versions) if arguments.json else print_table(models_table(versions))
 
 
 def _show(api: VertexApi, arguments: argparse.Namespace) -> int:

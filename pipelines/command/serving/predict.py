@@ -61,7 +61,9 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    given = {key: text for key, text in vars(arguments).items() if key in PredictOptions.model_fields}
+    given = {
+        key: text for key, text in vars(arguments).items() if key in PredictOptions.model_fields
+    }
     options = PredictOptions.from_texts(given)
     if arguments.on == "vertex":
         return _create_job(arguments)

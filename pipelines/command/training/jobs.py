@@ -11,6 +11,7 @@ from pipelines.command.actions import (
     add_action,
     add_cancel_and_delete,
     add_json,
+    listing,
     print_json,
     print_table,
 )
@@ -32,7 +33,8 @@ EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `jobs`."""
     actions = actions_of(parser)
-    add_json(add_action(actions, "list", with_api(_list), "list all jobs, newest first"))
+    list_ = listing(newest_jobs, jobs_table)
+    add_json(add_action(actions, "list", list_, "list all jobs, newest first"))
     show = add_action(actions, "show", with_api(_show), "show a job and its replicas", "JOB")
     add_json(show)
     logs = add_action(actions, "logs", with_api(_logs), "print the logs of a job's replicas", "JOB")
@@ -68,11 +70,6 @@ def print_job_outcome(api: VertexApi, job: Json) -> int:
     if message := error_of(job):
         print(f"trainyard: {message}", file=sys.stderr)
     return FAILED
-
-
-def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
-    jobs = newest_jobs(api)
-    return print_json(jobs) if arguments.json else print_table(jobs_table(jobs))
 
 
 def _show(api: VertexApi, arguments: argparse.Namespace) -> int:

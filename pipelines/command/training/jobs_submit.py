@@ -23,8 +23,8 @@ from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
-from pipelines.runs.execute import new_run_name
 from pipelines.runs.output.hints import command, stop_command
+from pipelines.runs.request import new_run_name
 from pipelines.runs.workload_code import with_code
 
 DESCRIPTION = f"""\

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from components.shared.vertex.api import VertexApi, connect
 from components.shared.vertex.console import console_page, to_open
-from pipelines.command.actions import describe, print_json, print_table
+from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.command.training.jobs_submit import add_job_options, job_arguments, job_name
@@ -33,8 +33,8 @@ from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import TUNING
 from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
-from pipelines.runs.execute import new_run_name
 from pipelines.runs.output.hints import command
+from pipelines.runs.request import new_run_name
 from pipelines.runs.submit import configured
 from pipelines.runs.workload_code import with_code
 from trainer import Json
@@ -89,7 +89,7 @@ def add_tune(tune: argparse.ArgumentParser) -> None:
         "--name", type=job_name, help="name of the tuning job; an existing one is followed"
     )
     ending = tune.add_mutually_exclusive_group()
-    ending.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(ending, "print the result as JSON")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
     add_target(tune)
     add_job_options(tune)

@@ -56,7 +56,8 @@ def start(prepared, tmp_path) -> Callable[..., Fork]:
         return forks_with(*EVERYTHING).start(
             [
                 *["python", "-m", "components.evaluate.fold_trial", "--folds=2"],
-                *[f"--workload={prepared}/own", f"--examples-dir={prepared}/examples"],
+                f"--workload={prepared}/own",
+                f"--examples-dir={prepared}/examples",
                 *["--batch-size=16", "--strategy=single", *flags],
             ],
             log_path=tmp_path / "1.log",

@@ -61,9 +61,7 @@ def test_no_fold_trains_on_a_group_that_it_predicts_and_each_row_is_predicted_on
 def test_folds_are_as_large_and_the_share_of_eval_is_kept():
     keys = np.arange(150, dtype=np.uint64)
     fold, *_ = folds.deal_folds(keys, 5, eval_share=0.2)
-    assert {name: len(rows) for name, rows in fold.items()} == {
-        **{"test": 30, "eval": 30, "train": 90}
-    }
+    assert {name: len(rows) for name, rows in fold.items()} == {"test": 30, "eval": 30, "train": 90}
     fold, *_ = folds.deal_folds(keys, 5, eval_share=0.1)
     assert len(fold["train"]) == 105
 

@@ -88,8 +88,12 @@ def test_the_page_has_the_verdict_and_the_sections_of_a_run():
     page = render_report({**content, "checks": []}, judgement)
 
     for text in (
-        *("<title>mnist: failed</title>", "&lt;1&gt;", "left out, without a label"),
-        *("Metrics of the test split", "Confusion matrix", "500 in total"),
+        "<title>mnist: failed</title>",
+        "&lt;1&gt;",
+        "left out, without a label",
+        "Metrics of the test split",
+        "Confusion matrix",
+        "500 in total",
     ):
         assert text in page
     for text in ("http://", "https://", "<script", 'src="/', "$"):

@@ -36,8 +36,17 @@ METRICS = {"accuracy": 0.9712, "loss": 0.08, "rmse": 1234567.89, "auc": 0.98499}
         ({"rmse": 1000000}, "failed", ("rmse 1,234,567.9 is above 1,000,000",)),
     ],
     ids=[
-        *("reached", "missed", "exactly", "loss low", "loss high", "one of two"),
-        *("upside down", "at least", "none", "not rounded away", "large"),
+        "reached",
+        "missed",
+        "exactly",
+        "loss low",
+        "loss high",
+        "one of two",
+        "upside down",
+        "at least",
+        "none",
+        "not rounded away",
+        "large",
     ],
 )
 def test_a_verdict_has_a_reason_for_each_threshold(thresholds, verdict, reasons):
@@ -98,8 +107,17 @@ def test_a_later_threshold_replaces_that_of_the_same_direction(before, key, afte
         ('{"rmse": {}}', "rmse.*{}.*number"),
     ],
     ids=[
-        *("empty", "no json", "list", "text", "bool", "nan", "infinite", "twice"),
-        *("direction", "text by direction", "no direction"),
+        "empty",
+        "no json",
+        "list",
+        "text",
+        "bool",
+        "nan",
+        "infinite",
+        "twice",
+        "direction",
+        "text by direction",
+        "no direction",
     ],
 )
 def test_thresholds_are_read_strictly(text, problem):

@@ -127,7 +127,9 @@ def test_gpus_and_machines_reach_their_pools_through_the_launcher():
 
     machines = [spec.machine_spec for spec in sent.worker_pool_specs]
     assert [machine.machine_type for machine in machines] == [
-        *("n1-standard-4", "n1-standard-4", "n1-highmem-8")
+        "n1-standard-4",
+        "n1-standard-4",
+        "n1-highmem-8",
     ]
     assert [machine.accelerator_count for machine in machines] == [0, 2, 0]
     assert machines[1].accelerator_type.name == "NVIDIA_TESLA_T4"

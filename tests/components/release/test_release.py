@@ -325,8 +325,12 @@ def test_a_failing_step_of_a_canary_restores_the_traffic(api, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("moment", "kind"),
     [
-        *(("traffic", HELD), ("in the canary", REJECTED), ("check", HELD)),
-        *(("alias", REJECTED), ("after the alias", HELD), ("after the alias", REJECTED)),
+        ("traffic", HELD),
+        ("in the canary", REJECTED),
+        ("check", HELD),
+        ("alias", REJECTED),
+        ("after the alias", HELD),
+        ("after the alias", REJECTED),
     ],
 )
 def test_a_decision_that_a_person_makes_during_a_release_prevails(
@@ -409,7 +413,9 @@ def test_a_version_replaces_a_new_default_only_if_it_is_better(
         refused = pytest.raises(StepError, match=f"version {other.version} became .* {reason}")
         with nullcontext() if is_better else refused:
             put(
-                *(api, version, tmp_path),
+                api,
+                version,
+                tmp_path,
                 judge=lambda default: compared.append(default.version) or judgement,
                 **{"canary": ["50"], "canary_seconds": 0.1},
             )

@@ -37,7 +37,9 @@ NO_NEWS = task(
         pytest.param(job(PASSED, task("serve-known", Output=VERSION)), "same-model", "mnist@3", 0),
         pytest.param(
             job(PASSED, task("serve-known", Output=VERSION, promoted=VERSION)),
-            *("promoted", "mnist@3", False),
+            "promoted",
+            "mnist@3",
+            False,
         ),
         pytest.param(job(FAILED), "gate-failed", "", False),
         pytest.param(job(NO_NEWS), "nothing-new", "", False),

@@ -167,13 +167,16 @@ def test_a_value_in_a_schedule_file_is_refused(tmp_path, capsys, text, words):
 
 def test_files_mean_what_set_means(tmp_path):
     written = {
-        **{"train.epochs": "010", "train.learning_rate": "1e-2", "labels.team": "007"},
-        **{"labels.at": "on", "labels.time": "12-30", "labels.nothing": "null", "labels.v": "1_10"},
-        **{
-            "thresholds.accuracy": "0.50",
-            "prepare.run_date": "2026-11-01",
-            "release.replay": "1e2",
-        },
+        "train.epochs": "010",
+        "train.learning_rate": "1e-2",
+        "labels.team": "007",
+        "labels.at": "on",
+        "labels.time": "12-30",
+        "labels.nothing": "null",
+        "labels.v": "1_10",
+        "thresholds.accuracy": "0.50",
+        "prepare.run_date": "2026-11-01",
+        "release.replay": "1e2",
     }
     expected = with_settings(mnist(), [f"{key}={value}" for key, value in written.items()])
     groups: dict[str, list[str]] = {}
@@ -212,8 +215,26 @@ def test_a_run_file_that_is_none_is_refused_at_once(tmp_path, capsys):
 
 
 HOSTILE = [
-    *("1e23", "-1", ".nan", ".inf", "", '"a\\nb"', "../x", "[]", "{}", "true", "1" + "0" * 400),
-    *("1" + "0" * 5000, "null", "\udcff", "a\x00b", "[[]]", "{a: .nan}", "{a: {}}", "- x", "'"),
+    "1e23",
+    "-1",
+    ".nan",
+    ".inf",
+    "",
+    '"a\\nb"',
+    "../x",
+    "[]",
+    "{}",
+    "true",
+    "1" + "0" * 400,
+    "1" + "0" * 5000,
+    "null",
+    "\udcff",
+    "a\x00b",
+    "[[]]",
+    "{a: .nan}",
+    "{a: {}}",
+    "- x",
+    "'",
 ]
 VALUES = [1e23, -1, math.nan, math.inf, "", "a\nb", "../x", [], {}, True, 10**400, None]
 VALUES += [[[]], {"a": 0}]

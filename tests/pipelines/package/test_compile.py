@@ -19,8 +19,14 @@ from pipelines.package.image import SOURCES, default_image
 
 TEST_IMAGE = "trainyard:golden"
 NEVER_CACHED = {
-    *("start", "evaluate", "upload-model", "record-version", "deploy-model"),
-    *("release-model", "serve-known", "teardown"),
+    "start",
+    "evaluate",
+    "upload-model",
+    "record-version",
+    "deploy-model",
+    "release-model",
+    "serve-known",
+    "teardown",
 }
 UPDATE = "to accept: python tests/pipelines/package/test_compile.py"
 

@@ -67,9 +67,7 @@ def test_build_gives_docker_the_code_and_its_dockerfile(churn, capsys, fake_dock
     assert words[:3] == ["build", "--tag", name]
     context = fake_docker / "context"
     found = sorted(path.relative_to(context).as_posix() for path in context.rglob("*"))
-    assert found == [
-        *("Dockerfile", "workload", "workload/requirements.txt", "workload/workload.py")
-    ]
+    assert found == ["Dockerfile", "workload", "workload/requirements.txt", "workload/workload.py"]
     text = (context / "Dockerfile").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines[0] == f"FROM {default_image()}"

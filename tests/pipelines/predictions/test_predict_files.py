@@ -308,8 +308,12 @@ BAD = {
         lambda path: write_records(
             path,
             [
-                *(example(1), b"\n\xff", make_example({"charge": "text"}), example(4)),
-                *(sequence(2).SerializeToString(), example(3)),
+                example(1),
+                b"\n\xff",
+                make_example({"charge": "text"}),
+                example(4),
+                sequence(2).SerializeToString(),
+                example(3),
                 make_example({**instance(1), "vector": [1.0, 2.0, 3.0]}),
             ],
         ),

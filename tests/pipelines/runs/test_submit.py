@@ -19,8 +19,7 @@ from pipelines.package.spec import (
     with_image,
 )
 from pipelines.places.target import local_target, vertex_target
-from pipelines.runs.execute import new_run_name
-from pipelines.runs.request import run_request, warn_of_readable_address
+from pipelines.runs.request import new_run_name, run_request, warn_of_readable_address
 from pipelines.runs.submit import (
     check_run_name,
     check_source,

@@ -143,7 +143,13 @@ def test_predictions_of_all_batches_are_in_order():
     endpoint = Endpoint()
 
     assert predict(endpoint, "e", instances_of(range(7), MAX_REQUEST_BYTES // 3)) == [
-        *(0, 2, 4, 6, 8, 10, 12)
+        0,
+        2,
+        4,
+        6,
+        8,
+        10,
+        12,
     ]
     assert endpoint.requests == [[0, 1, 2], [3, 4, 5], [6]]
 

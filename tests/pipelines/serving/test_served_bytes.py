@@ -29,8 +29,12 @@ pytestmark = pytest.mark.timeout(180)
 
 IMAGE = [[9 * row] * 28 for row in range(28)]
 OF_THE_MODEL = (
-    *("saved_model.pb", "fingerprint.pb", "workload.json", DIGESTS_FILE),
-    *("variables/variables.data-00000-of-00001", "variables/variables.index"),
+    "saved_model.pb",
+    "fingerprint.pb",
+    "workload.json",
+    DIGESTS_FILE,
+    "variables/variables.data-00000-of-00001",
+    "variables/variables.index",
 )
 OF_THE_RUN = (*sorted(COMPANIONS), RUN_DIGESTS_FILE)
 

@@ -127,10 +127,20 @@ def test_a_champion_is_not_loaded_with_a_strangers_code(stranger, mark):
 @pytest.mark.parametrize(
     "reference",
     [
-        *("m", "./m", "m/workload.py", "{here}/m", "../{name}/m/workload.py"),
+        "m",
+        "./m",
+        "m/workload.py",
+        "{here}/m",
+        "../{name}/m/workload.py",
         "{state}/code/mine-0123456789ab/../../../m",
-        *("m.workload", "evil-0123456789ab", "m/evil-0123456789ab", "m@0123456789ab"),
-        *("{here}/link.py", "{here}/mine-0123456789ab", "state/code/link.py", "mnist/../m"),
+        "m.workload",
+        "evil-0123456789ab",
+        "m/evil-0123456789ab",
+        "m@0123456789ab",
+        "{here}/link.py",
+        "{here}/mine-0123456789ab",
+        "state/code/link.py",
+        "mnist/../m",
     ],
 )
 def test_no_spelling_of_a_reference_is_the_users_own(

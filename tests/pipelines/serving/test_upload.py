@@ -166,7 +166,8 @@ def test_a_job_without_a_finished_model_is_refused(job, trainyard):
         ),
         (
             [
-                *("saved_model.pb", "variables/variables.index"),
+                "saved_model.pb",
+                "variables/variables.index",
                 "variables/variables.data-00001-of-00002",
             ],
             "lacks variables/variables.data-00000-of-00002,",

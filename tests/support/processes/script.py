@@ -14,7 +14,8 @@ from pipelines.projects.scripts.__main__ import main
 
 PATCHED = (
     *((keras.Model, name) for name in ("save", "save_weights", "export")),
-    *((recorder, "current"), (sys, "argv")),
+    (recorder, "current"),
+    (sys, "argv"),
 )
 
 

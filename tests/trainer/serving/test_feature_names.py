@@ -14,8 +14,22 @@ from trainer.serving.export import argument_names, export_model, load_predictor
 from trainer.workloads import Binary, Category, Number, Records, Table, Text, Values
 
 NAMES = (
-    *("class", "from", "self", "None", "Age", "age", "x.y", "x y", "x_y", "年龄", "доход", "%"),
-    *("dense", "embedding", "dense_1", "2nd"),
+    "class",
+    "from",
+    "self",
+    "None",
+    "Age",
+    "age",
+    "x.y",
+    "x y",
+    "x_y",
+    "年龄",
+    "доход",
+    "%",
+    "dense",
+    "embedding",
+    "dense_1",
+    "2nd",
 )
 
 
@@ -66,8 +80,15 @@ def test_names_that_a_signature_can_have_stay_as_they_are():
 
 def test_names_in_a_signature_are_readable_and_distinct():
     assert argument_names(["class", "x/y", "x.y", "Age", "age", "self", "%", "年龄", "2nd"]) == {
-        **{"class": "class_2", "x/y": "x_y", "x.y": "x_y_2", "Age": "Age", "age": "age_2"},
-        **{"self": "self_2", "%": "input", "年龄": "input_2", "2nd": "input_2nd"},
+        "class": "class_2",
+        "x/y": "x_y",
+        "x.y": "x_y_2",
+        "Age": "Age",
+        "age": "age_2",
+        "self": "self_2",
+        "%": "input",
+        "年龄": "input_2",
+        "2nd": "input_2nd",
     }
 
 

@@ -35,8 +35,10 @@ def edit(folder, change):
 def vocabulary_table(path):
     initializer = tf.lookup.TextFileInitializer(
         str(path),
-        *(tf.string, tf.lookup.TextFileIndex.WHOLE_LINE),
-        *(tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
+        tf.string,
+        tf.lookup.TextFileIndex.WHOLE_LINE,
+        tf.int64,
+        tf.lookup.TextFileIndex.LINE_NUMBER,
     )
     return tf.lookup.StaticHashTable(initializer, -1)
 

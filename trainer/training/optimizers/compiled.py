@@ -28,7 +28,16 @@ from trainer.training.optimizers.rules import Average, UpdateRules
 from trainer.training.optimizers.schedule import KerasRate
 
 _ELEMENTWISE = (
-    *("SGD", "Adam", "AdamW", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Ftrl", "Lion", "Nadam"),
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "RMSprop",
+    "Adagrad",
+    "Adadelta",
+    "Ftrl",
+    "Lion",
+    "Nadam",
     "ScheduleFreeAdamW",
 )
 _UNSUPPORTED = {
@@ -38,8 +47,15 @@ _UNSUPPORTED = {
 
 # Settings of the recipe's optimizer, without effect on a compiled one.
 _RECIPE_SETTINGS = (
-    *("optimizer", "momentum", "learning_rate", "warmup", "schedule_steps", "weight_decay"),
-    *("label_smoothing", "clip_norm", "linear_optimizer"),
+    "optimizer",
+    "momentum",
+    "learning_rate",
+    "warmup",
+    "schedule_steps",
+    "weight_decay",
+    "label_smoothing",
+    "clip_norm",
+    "linear_optimizer",
 )
 
 

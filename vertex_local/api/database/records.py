@@ -9,7 +9,10 @@ Fields = dict[str, type]
 FIELDS: dict[str, Fields] = {
     "customJobs": {"state": str, "createTime": str},
     "batchPredictionJobs": {
-        **{"state": str, "createTime": str, "model": str, "modelVersionId": str},
+        "state": str,
+        "createTime": str,
+        "model": str,
+        "modelVersionId": str,
         "outputInfo": dict,
     },
     "hyperparameterTuningJobs": {"state": str, "createTime": str, "trials": list},

@@ -122,8 +122,11 @@ class Store:
         created = now()
         stored = specs.without(body)
         row = (
-            *(name, ResourcePath.from_name(name).full_collection),
-            *(json.dumps(stored), created, created),
+            name,
+            ResourcePath.from_name(name).full_collection,
+            json.dumps(stored),
+            created,
+            created,
         )
         with self.atomic() as connection:
             try:

@@ -21,8 +21,17 @@ from vertex_local.machine.files import log_line
 
 # Variables that would make an installer write outside the environment it runs in.
 PLACE_VARIABLES = (
-    *("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PYTHONHOME"),
-    *("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_PROJECT_ENVIRONMENT"),
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_PYTHON",
+    "PYTHONHOME",
+    "UV_PYTHON",
+    "UV_SYSTEM_PYTHON",
+    "UV_TARGET",
+    "UV_PREFIX",
+    "UV_PROJECT_ENVIRONMENT",
 )
 DATA_FOLDERS = ("share", "etc")  # packages search these below sys.prefix
 

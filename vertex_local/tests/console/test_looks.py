@@ -70,10 +70,21 @@ def pages(client, service) -> dict[str, str]:
     add_schedule(service, state="PAUSED")
     compared = f"run1={PARENT}/pipelineJobs/night&run2={PARENT}/pipelineJobs/{long_name}"
     paths = (
-        *("/runs?show=train.epochs", f"/runs/p/l/{long_name}", "/runs/p/l/night/tasks/train"),
-        *(f"/compare?{compared}", "/jobs", "/jobs/p/l/night", "/tuning", "/tuning/p/l/5"),
-        *("/models", "/models/p/l/taxi", "/endpoints", "/endpoints/p/l/9", "/schedules"),
-        *("/batch", "/batch/p/l/6"),
+        "/runs?show=train.epochs",
+        f"/runs/p/l/{long_name}",
+        "/runs/p/l/night/tasks/train",
+        f"/compare?{compared}",
+        "/jobs",
+        "/jobs/p/l/night",
+        "/tuning",
+        "/tuning/p/l/5",
+        "/models",
+        "/models/p/l/taxi",
+        "/endpoints",
+        "/endpoints/p/l/9",
+        "/schedules",
+        "/batch",
+        "/batch/p/l/6",
     )
     return {path: client.get(path).text for path in paths}
 

@@ -98,8 +98,12 @@ def test_numbers_of_an_axis_are_short(value, text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        *[(0.84, "0.8 s"), (59.4, "59 s"), (59.7, "1 min 0 s"), (179.7, "3 min 0 s")],
-        *[(7260.4, "2 h 1 min"), (86399.9, "1 d")],
+        (0.84, "0.8 s"),
+        (59.4, "59 s"),
+        (59.7, "1 min 0 s"),
+        (179.7, "3 min 0 s"),
+        (7260.4, "2 h 1 min"),
+        (86399.9, "1 d"),
     ],
 )
 def test_durations_are_rounded_before_they_are_divided(seconds, text):

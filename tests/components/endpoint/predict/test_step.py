@@ -189,12 +189,18 @@ def test_a_difference_of_any_kind_is_named(online, offline, problem):
 
 def test_the_table_has_what_is_predicted_beside_the_true_label():
     predictions = [
-        *({"label": "a", "probabilities": [0.75, 0.25]}, {"labels": ["a", "b"]}, {"value": 3.25}),
-        *({"price": 3}, "text"),
+        {"label": "a", "probabilities": [0.75, 0.25]},
+        {"labels": ["a", "b"]},
+        {"value": 3.25},
+        {"price": 3},
+        "text",
     ]
     lines = format_table(predictions, ["b", ["a"], 3.0, 4.0, 5.0]).splitlines()
     assert [line.split() for line in lines] == [
         ["index", "prediction", "true", "label"],
-        *(["0", "a", "(0.750000)", "b"], ["1", "a,", "b", "a"], ["2", "3.25", "3"]),
-        *(["3", '{"price":', "3}", "4"], ["4", '"text"', "5"]),
+        ["0", "a", "(0.750000)", "b"],
+        ["1", "a,", "b", "a"],
+        ["2", "3.25", "3"],
+        ["3", '{"price":', "3}", "4"],
+        ["4", '"text"', "5"],
     ]

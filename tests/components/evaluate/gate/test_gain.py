@@ -153,7 +153,10 @@ CONSTANT_RULE = "every version must be better; --set gate.baseline=none allows i
         (CHAMPION, (0.97, 0.95, 0.01, 0.03, MANY), True, True, "surely better by 0.0100 to 0.0300"),
         (CHAMPION, (0.95, 0.951, -0.002, -1e-9, MANY), False, False, "surely worse by 1·10⁻⁹ to"),
         (
-            *(CHAMPION, (0.9907, 0.9934, -0.0044, -0.0011, MANY), False, False),
+            CHAMPION,
+            (0.9907, 0.9934, -0.0044, -0.0011, MANY),
+            False,
+            False,
             r"is 0.0027 worse than version 3's 0.9934, surely worse by 0.0011 to 0.0044 \(95 % int",
         ),
         (CHAMPION, (0.90, 0.95, -0.07, -0.03, MANY), False, False, "0.0500 worse than"),
@@ -194,7 +197,9 @@ def only_check(options=None, **gains):
         (0.0, (0.95, 0.951, -0.002, 0.001), False, ""),
         (-0.005, (0.9907, 0.9934, -0.0044, -0.0011), True, "gate.min_gain=-0.005 allows it"),
         (
-            *(-0.004, (0.9907, 0.9934, -0.0044, -0.0011), False),
+            -0.004,
+            (0.9907, 0.9934, -0.0044, -0.0011),
+            False,
             r"surely worse by 0.0011 to 0.0044 \(95 % interval\); its lower end must be .* -0.004$",
         ),
     ],

@@ -143,7 +143,12 @@ def test_the_champion_predicts_the_examples_of_this_run(first, second):
         first.metrics.metadata["rmse"]
     )
     assert evaluation["gain"] == {
-        **{"metric": "rmse", "difference": 0, "low": 0, "high": 0, "confidence": 0.95, "basis": ""},
+        "metric": "rmse",
+        "difference": 0,
+        "low": 0,
+        "high": 0,
+        "confidence": 0.95,
+        "basis": "",
         "words": "not surely better (95 % interval 0.0000 to 0.0000)",
     }
     assert [

@@ -50,8 +50,17 @@ def test_a_number_with_many_values_is_cut_into_quarters():
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "fare >", "> 3", "missing()", "buckets(fare; 9; 5)", "buckets(fare)", "fare < a"),
-        *("missing(fare", "buckets(fare; a)", "fare > 3 &", '"a b'),
+        "",
+        "fare >",
+        "> 3",
+        "missing()",
+        "buckets(fare; 9; 5)",
+        "buckets(fare)",
+        "fare < a",
+        "missing(fare",
+        "buckets(fare; a)",
+        "fare > 3 &",
+        '"a b',
     ],
 )
 def test_what_is_no_rule_is_refused(text):

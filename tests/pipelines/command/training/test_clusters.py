@@ -107,7 +107,9 @@ def test_the_command_line_prints_a_command_for_each_host(run, pytestconfig):
     headings = [line for line in output.splitlines() if line.startswith("#")]
     assert headings == ["# worker/0, on 10.0.0.1", "# worker/1, on 10.0.0.2"]
     assert shlex.split(output.splitlines()[1])[1:] == [
-        *("python", "-m", "trainer.task"),
+        "python",
+        "-m",
+        "trainer.task",
         *("--workload", "mnist"),
     ]
     code, output = run("commands", str(path), "--hosts", "10.0.0.1:2222")

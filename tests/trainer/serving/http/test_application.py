@@ -95,8 +95,14 @@ def test_the_access_log_is_opt_in_and_has_no_bodies(app, capsys):
     line = json.loads(capsys.readouterr().out)
     assert (line["method"], line["path"], line["status"]) == ("GET", "/", 404)
     assert set(line) == {
-        *("time", "method", "path", "status", "milliseconds"),
-        *("request_bytes", "response_bytes", "instances"),
+        "time",
+        "method",
+        "path",
+        "status",
+        "milliseconds",
+        "request_bytes",
+        "response_bytes",
+        "instances",
     }
 
 

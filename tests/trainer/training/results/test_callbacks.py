@@ -43,9 +43,7 @@ def test_callbacks_get_the_logs_of_fit_and_change_the_rate(examples_dir, tmp_pat
 
     _, history = job.workload.callbacks
     assert history.epoch == [3, 4]
-    assert set(history.history) == {
-        *("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate")
-    }
+    assert set(history.history) == {"loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"}
     last = lines["eval"][-1]
     assert history.history["val_loss"][-1] == pytest.approx(last["loss"])
     steps = [line["loss"] for line in lines["train"] if line["step"] > 64]

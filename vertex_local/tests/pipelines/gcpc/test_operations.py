@@ -15,8 +15,15 @@ from vertex_local.pipelines.record import canonical, check_tasks
 
 # The other operations and pipelines of Google's components are refused.
 RUN_HERE = {
-    *("CustomTrainingJobOp", "ModelUploadOp", "ModelDeleteOp", "EndpointCreateOp"),
-    *("EndpointDeleteOp", "ModelDeployOp", "ModelUndeployOp", "ModelGetOp", "ModelBatchPredictOp"),
+    "CustomTrainingJobOp",
+    "ModelUploadOp",
+    "ModelDeleteOp",
+    "EndpointCreateOp",
+    "EndpointDeleteOp",
+    "ModelDeployOp",
+    "ModelUndeployOp",
+    "ModelGetOp",
+    "ModelBatchPredictOp",
     "VertexNotificationEmailOp",  # its mail is written into the log
     "HyperparameterTuningJobRunOp",
     "ForecastingPrepareDataForTrainOp",  # a lightweight Python component

@@ -39,9 +39,25 @@ LINUX_ONLY = {
     ("time",): "CLOCK_BOOTTIME CLOCK_TAI pthread_getcpuclockid",
 }
 SYSTEM_CALLS = {
-    *("capget", "capset", "clone", "epoll_create", "eventfd", "inotify_init", "mallopt"),
-    *("malloc_trim", "mount", "pidfd_open", "pivot_root", "prctl", "sched_setaffinity", "setns"),
-    *("setresuid", "signalfd", "syscall", "umount2", "unshare"),
+    "capget",
+    "capset",
+    "clone",
+    "epoll_create",
+    "eventfd",
+    "inotify_init",
+    "mallopt",
+    "malloc_trim",
+    "mount",
+    "pidfd_open",
+    "pivot_root",
+    "prctl",
+    "sched_setaffinity",
+    "setns",
+    "setresuid",
+    "signalfd",
+    "syscall",
+    "umount2",
+    "unshare",
 }
 FOLDERS = ("/proc/", "/sys/", "/dev/shm/")
 STANDARD = sys.stdlib_module_names
