@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.errors import StepError
-from components.shared.pages.evaluation.metrics import fold_words
+from components.shared.pages.evaluation.sections import fold_words
 from trainer import Json
 from trainer.metrics.evaluation import Evaluation
 from trainer.metrics.statistics import Statistic

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.plan_training.cluster_spec import (
+from components.plan_training.findings import Findings, camel_case
+from components.plan_training.shape import (
+    COUNT_KEYS,
     HAS_ERRORS,
+    KEYS,
     NAMES,
     ClusterSpec,
     Names,
     warnings_of,
 )
-from components.plan_training.findings import Findings, camel_case
-from components.plan_training.shape import COUNT_KEYS, KEYS
 from components.plan_training.spellings import legacy, tf_config, vertex
 from components.shared.text.yaml_text import YamlError, read_yaml_file
 from trainer import Json

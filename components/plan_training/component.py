@@ -42,8 +42,8 @@ def plan_training(
 
     from components.errors import errors_in_one_line
     from components.model_version.recorded import serving_container
-    from components.plan_training.cluster_spec import ClusterSpec
     from components.plan_training.plan import plan_training
+    from components.plan_training.shape import ClusterSpec
     from components.shared.text.json_object import parse_object
     from components.start.comparison import compare
 

@@ -3,8 +3,8 @@
 import json
 from dataclasses import dataclass
 
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
+from components.plan_training.shape import ClusterSpec
 from components.plan_training.spellings.pools import COMMAND
 from trainer import Json, paths
 from trainer.cluster.roles import ROLES

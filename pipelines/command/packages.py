@@ -8,8 +8,14 @@ from pipelines.dags import PIPELINES
 from pipelines.package import registry
 from pipelines.package.compile import compile_other, compile_pipeline, write_package
 from pipelines.package.digests import with_digests
-from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
-from pipelines.package.project_image import build, image_of, project_image
+from pipelines.package.image import (
+    IMAGE_REPOSITORY,
+    build,
+    default_image,
+    image_of,
+    project_image,
+    source_tag,
+)
 from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.submit import check_source, compile_package, is_package, read_package_of

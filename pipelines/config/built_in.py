@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from components.evaluate.gate.options import GateOptions
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from pipelines.config.run_config import RunConfig
 from trainer import Json
 from trainer.config.train_config import TrainSettings

@@ -4,8 +4,7 @@ import logging
 from pathlib import Path
 
 from components.plan_training.cluster_file import ClusterFile, load_cluster
-from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.shape import Shape
+from components.plan_training.shape import ClusterSpec, Shape
 from trainer.cluster.roles import computing_roles
 from trainer.errors import ConfigError
 from trainer.runtime.cores import machine_cores

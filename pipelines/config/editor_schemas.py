@@ -7,7 +7,7 @@ import copy
 import json
 from pathlib import Path
 
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from pipelines.config.run_config import RunConfig
 from pipelines.config.schedule_settings import ScheduleSettings
 from trainer import Json

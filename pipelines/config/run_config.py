@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from components.prepare_examples.settings.options import (
     PrepareOptions,
     PrepareSettings,

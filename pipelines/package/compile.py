@@ -17,8 +17,7 @@ from typing import Any
 from components import IMAGE
 from pipelines.config.run_config import RunConfig
 from pipelines.dags import PIPELINES
-from pipelines.package.image import SOURCE_ROOT, source_digest
-from pipelines.package.project_image import check_holds
+from pipelines.package.image import SOURCE_ROOT, check_holds, source_digest
 
 # What a compiled package depends on, besides its image and settings.
 COMPILED = ("components", "pipelines", "trainer")

@@ -16,8 +16,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, with_settings
 from pipelines.errors import ResourceError
 from pipelines.package.compile import compile_once
-from pipelines.package.image import default_image
-from pipelines.package.project_image import image_of
+from pipelines.package.image import default_image, image_of
 from pipelines.package.spec import read_package
 from pipelines.places.target import Target
 from pipelines.plan.earlier_tasks import component_names

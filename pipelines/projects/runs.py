@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.plan_training.cluster_file import parse_cluster
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from components.prepare_examples.settings.options import PREVIOUS
 from components.shared.text.yaml_text import read_mapping, value_text
 from pipelines.config.built_in import RUNS

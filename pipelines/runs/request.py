@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from components.run_result.settings import READABLE_ADDRESS, WEBHOOK, parameters_of, without_path
 from components.shared.text.json_object import present
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
-from components.shared.vertex.console import to_open
 from components.shared.vertex.labels import RUN_LABEL
+from components.shared.vertex.resource_name import to_open
 from components.shared.vertex.task_details import tasks_in
 from trainer import Json
 

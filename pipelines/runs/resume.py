@@ -13,8 +13,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.shared.vertex.task_details import details_in, error_of, tasks_in
 from pipelines.errors import ResourceError
-from pipelines.package.image import default_image
-from pipelines.package.project_image import is_of_this_source
+from pipelines.package.image import default_image, is_of_this_source
 from pipelines.package.spec import Package, own_image
 from pipelines.resources.kinds import RUN
 from pipelines.runs.submit import Submission

@@ -11,7 +11,7 @@ from pipelines.config.run_config import RunConfig, check_labels
 from pipelines.config.settings import read_value, with_settings
 from pipelines.package.compile import compile_once, compile_pipeline
 from pipelines.package.digests import by_digest, with_digests
-from pipelines.package.project_image import check_holds, image_of
+from pipelines.package.image import check_holds, image_of
 from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
     Package,

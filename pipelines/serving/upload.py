@@ -18,8 +18,7 @@ from components.shared.vertex.labels import MODEL_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.package.digests import by_digest
-from pipelines.package.image import default_image
-from pipelines.package.project_image import image_of
+from pipelines.package.image import default_image, image_of
 from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from trainer import Json, paths

@@ -14,7 +14,7 @@ from components.endpoint import deployments  # noqa: E402
 from components.endpoint.deployments import delete_endpoint  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
-from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
+from components.plan_training.shape import ClusterSpec  # noqa: E402
 from components.release.options import ServingOptions  # noqa: E402
 from components.shared.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
 from components.shared.vertex.creations import create_labelled  # noqa: E402

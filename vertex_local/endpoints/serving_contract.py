@@ -1,24 +1,72 @@
-"""Command and environment of a prediction server, by Vertex AI's contract: pure functions.
+"""Command and environment of a prediction server, by Vertex AI's contract.
 
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
+Google's prebuilt images bring the server of their framework themselves:
+https://cloud.google.com/vertex-ai/docs/predictions/pre-built-containers
 """
 
+import functools
+import importlib.util
+import logging
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.endpoints import prebuilt
 from vertex_local.errors import failed_precondition
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes import group as processes
 
+logger = logging.getLogger(__name__)
+
+PREBUILT = re.compile(r".+/prediction/(?P<name>[a-z]+)[0-9]?-[a-z]+\.[^/]+")
+MODULES = {"tf": "tensorflow", "xgboost": "xgboost"}  # by the first word of the image's name
+PREBUILT_SERVER = "vertex_local.endpoints.prebuilt_server"
 CONTAINER_HOST = "0.0.0.0"
 DEFAULT_PORT = 8080  # of a model that names none
 DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS = 120.0
 REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
+
+
+def prebuilt_command(image: str, *, model: str) -> list[str]:
+    """Return the command of the server that stands for an image; none for another image.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION: nothing stands for this image on this machine.
+    """
+    match = PREBUILT.fullmatch(image)
+    if not match:
+        return []
+    module = MODULES.get(match["name"])
+    if module is None:
+        raise failed_precondition(
+            f"{model} has Google's image {image} and no containerSpec.command; this service has "
+            f"a server for images of {' and '.join(MODULES.values())} only. Those of scikit-learn "
+            "and PyTorch load pickled models, which run any code in them. Upload the model with "
+            "the command of a prediction server."
+        )
+    if importlib.util.find_spec(module) is None:
+        raise failed_precondition(
+            f"{model} has Google's image {image} and no containerSpec.command, so {module} in this "
+            f"service's Python would serve it, but is not installed. {sys.executable} -m pip "
+            f"install {module}, or upload the model with the command of a prediction server."
+        )
+    _warn_of_version(model, image, module)
+    return ["python", "-m", PREBUILT_SERVER, module]
+
+
+@functools.cache  # not at each start of its server
+def _warn_of_version(model: str, image: str, module: str) -> None:
+    logger.warning(
+        "%s: instead of the image %s, the %s of %s serves it, whatever the version in the image's "
+        "name; containerSpec.command names another server",
+        model,
+        image,
+        module,
+        sys.executable,
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +120,7 @@ def serving_spec(
     """
     container = model.get("containerSpec", {})
     title, image = f"{model['name']}@{model['versionId']}", container.get("imageUri", "")
-    start = container.get("command", []) or ([] if engine else prebuilt.command(image, model=title))
+    start = container.get("command", []) or ([] if engine else prebuilt_command(image, model=title))
     if not start:
         raise failed_precondition(
             f"{title} has no containerSpec.command, and this service does not read the entry point "

@@ -1,8 +1,9 @@
 """customJobs: each runs as a cluster of processes or containers."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
+
+import psutil
 
 from vertex_local import Json
 from vertex_local.api import protos
@@ -11,11 +12,16 @@ from vertex_local.api.routes import Call, routes_of
 from vertex_local.api.run_lifecycle import RunKind, outcome_by
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument, not_found
-from vertex_local.jobs import replica_status
-from vertex_local.jobs.record import JobPlan, plan_job
-from vertex_local.jobs.replica_env import contained_specs, output_variables, process_specs
+from vertex_local.jobs.record import ROLES, JobPlan, plan_job
+from vertex_local.jobs.replica_env import (
+    contained_specs,
+    output_variables,
+    process_specs,
+    task_name,
+)
 from vertex_local.machine import buckets
 from vertex_local.machine.docker_engine import Engine
+from vertex_local.machine.files import last_lines
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
 
@@ -37,7 +43,6 @@ KIND = RunKind(
     outcome=lambda _folder, group_state: outcome_by(OUTCOMES, group_state),
 )
 recover, close = KIND.recover, KIND.close
-list_replicas = partial(replica_status.list_replicas, KIND)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -113,6 +118,64 @@ def launch(service: Service, job: Json, variables: Mapping[str, str] = {}) -> No
         )
 
     KIND.watch(service, job["name"], start, on_end=lambda: POOL.give_back(ports))
+
+
+def list_replicas(service: Service, call: Call) -> Json:
+    """GET …/customJobs/ID/replicas: the replicas, chief first; {} before they are started.
+
+    An addition to Vertex AI's API, which returns 404 here; a client then has the job's state and
+    log.
+
+    `cpuSeconds` of a process include its children that have ended. `memoryBytes` is the current
+    memory, `peakMemoryBytes` the maximum of a process that has ended. `container` is the name of a
+    container, which has none of these.
+    """
+    name = call.name(KIND.collection)
+    service.store.get(name)  # raises NOT_FOUND
+    folder = KIND.folder_of(service, name)
+    try:
+        state = processes.read_state(folder)
+    except FileNotFoundError:
+        return {}
+    return {
+        "replicas": [
+            _replica(folder, name, replica) for name, replica in state["replicas"].items()
+        ],
+        "warnings": state.get("warnings", []),
+    }
+
+
+def _replica(folder: Path, name: str, state: Json) -> Json:
+    role, _, index = name.partition("/")
+    task = task_name(ROLES.index(role), int(index))
+    lines = last_lines(folder / f"{task}.log")
+    status = {
+        "name": name,
+        "taskName": task,
+        "state": state["state"].upper(),
+        "exitCode": state["exit_code"],
+        "restarts": state["restarts"],
+        "startTime": state["started"],
+        "endTime": state["ended"],
+        "cpuSeconds": state.get("cpu_seconds"),
+        "peakMemoryBytes": state.get("peak_memory_bytes"),
+        "lastLine": lines.rpartition("\n")[2],
+        "container": state.get("container"),
+        **_live_usage(state),
+    }
+    return {key: value for key, value in status.items() if value not in (None, "")}
+
+
+def _live_usage(state: Json) -> Json:
+    """Return CPU and memory of a running process of this machine."""
+    if state["state"] != "running" or state.get("container"):
+        return {}
+    try:
+        process = psutil.Process(state["pid"])
+        seconds = sum(process.cpu_times()[:4])  # its own, and its ended children's
+        return {"cpuSeconds": round(seconds, 2), "memoryBytes": process.memory_info().rss}
+    except psutil.Error:  # it has ended
+        return {}
 
 
 ROUTES = [

@@ -19,6 +19,7 @@ INTERRUPTION = "pipeline_interrupted"
 ITERATION = "-iteration-"  # in the scope of a task, which names the iterations that it is in
 MAX_INPUTS = 200
 CHANNEL = "pipelinechannel--"  # prefix of the inputs that the compiler adds for placeholders
+ARTIFACT = "summary"
 
 
 class Journal:
@@ -186,3 +187,18 @@ def _artifact(artifact: Json) -> Json:
         "state": "LIVE",
         "metadata": artifact["metadata"],
     }
+
+
+def run_context(events: list[Json]) -> Json:
+    """Return the `jobDetail` of an ended run, with its facts in the context; {} without any."""
+    ends = [event for event in events if event["event"] == "task_ended"]
+    for event in reversed(ends):
+        for artifact in event["output_artifacts"].get(ARTIFACT, []):
+            facts = {
+                key: value
+                for key, value in artifact.get("metadata", {}).items()
+                if isinstance(value, str | int | float) and not isinstance(value, bool)
+            }
+            facts["summary_uri"] = artifact["uri"]
+            return {"jobDetail": {"pipelineRunContext": {"metadata": facts}}}
+    return {}

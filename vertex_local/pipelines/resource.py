@@ -20,9 +20,9 @@ from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 from vertex_local.pipelines import interrupted, journal, kfp_version
 from vertex_local.pipelines import record as pipeline_record
-from vertex_local.pipelines.facts import run_context
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
+from vertex_local.pipelines.journal import run_context
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
 from vertex_local.pipelines.runner import JOB_FILE
 from vertex_local.processes import group as processes

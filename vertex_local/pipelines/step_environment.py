@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vertex_local.pipelines import step_process
 from vertex_local.pipelines.run_state import TaskError
-from vertex_local.processes.environments import builder, store
+from vertex_local.processes.environments import store
 from vertex_local.processes.environments.commands import Step
 
 BUILD_TIMEOUT_SECONDS = 1800.0
@@ -56,12 +56,12 @@ class Provider:
 
     def _build(self, draft: Path, step: Step, listed: str) -> None:
         began = time.monotonic()
-        builder.create(draft)
-        for command in builder.commands(draft, step.installs):
+        store.create(draft)
+        for command in store.commands(draft, step.installs):
             log_start = self.log_path.stat().st_size
             code = step_process.run(
                 command,
-                env=builder.variables(),
+                env=store.variables(),
                 log_path=self.log_path,
                 temp_dir=self.temp_dir,
                 must_stop=lambda: self.must_stop() or self._is_late(began),

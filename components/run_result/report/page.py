@@ -7,8 +7,7 @@ from components.model_version.decisions import STOPS
 from components.prepare_examples.output.manifest import rule_words
 from components.prepare_examples.statistics import report
 from components.prepare_examples.statistics.schema import Anomaly
-from components.run_result.report.content import Content
-from components.run_result.report.links import DATA_LINK
+from components.run_result.report.content import DATA_LINK, Content
 from components.run_result.report.sections.data import drift_view, split_table
 from components.run_result.report.sections.training import (
     learning_charts,

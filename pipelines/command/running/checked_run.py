@@ -8,7 +8,7 @@ from pipelines.command.target_options import api_of
 from pipelines.config.run_config import RunConfig
 from pipelines.jobs.request import with_flags
 from pipelines.jobs.tuning import best_line, tuning_facts, winner_flags
-from pipelines.package.project_image import image_of
+from pipelines.package.image import image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.places.target import Target
 from pipelines.projects.runs import find_run

@@ -12,7 +12,7 @@ from rich.console import Console
 from components.model_version.decisions import STOPS
 from components.run_result.summary import NO_NEWS, Summary
 from components.shared.vertex.api import connect
-from components.shared.vertex.console import console_page, to_open
+from components.shared.vertex.resource_name import console_page, to_open
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target

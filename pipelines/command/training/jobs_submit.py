@@ -18,7 +18,7 @@ from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.package.digests import by_digest
-from pipelines.package.project_image import check_holds, image_of
+from pipelines.package.image import check_holds, image_of
 from pipelines.places.target import Target
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources.kinds import JOB

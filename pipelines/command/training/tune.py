@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from components.shared.vertex.api import VertexApi, connect
-from components.shared.vertex.console import console_page, to_open
+from components.shared.vertex.resource_name import console_page, to_open
 from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, service_of, target_of

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, load_cluster, parse_cluster
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import BUILT_IN_GPUS, MACHINES, Accelerator, gpu_counts
 from components.plan_training.plan import plan_training
+from components.plan_training.shape import ClusterSpec
 from components.plan_training.spellings.legacy import MACHINES as RETIRED
 from components.plan_training.spellings.tf_config import placeholder_hosts, tf_configs
 from trainer.errors import ClusterError

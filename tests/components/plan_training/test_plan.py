@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training, trainer_args, worker_pools
+from components.plan_training.shape import ClusterSpec
 from trainer.config.model_settings import split_model_flags
 
 pytestmark = pytest.mark.fast

@@ -13,7 +13,7 @@ from components.run_result.report.content import Content, read_content, training
 from components.run_result.report.facts import facts_of
 from components.run_result.report.page import DATA_FILE, REPORT_FILE, run_page, write_report
 from components.run_result.summary import summarize
-from components.shared.pages.charts.bars import WIDTH
+from components.shared.pages.charts.plot import WIDTH
 from tests.support.data import run_records
 from tests.support.data.report_files import (
     HOSTILE,

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import trainer_args
+from components.plan_training.shape import ClusterSpec
 from pipelines.config.built_in import mnist
 from pipelines.config.cluster_files import read_cluster, warn_of_local_limits, warn_of_restarts
 from pipelines.config.run_config import RunConfig

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
+from components.plan_training.shape import ClusterSpec
 from pipelines.cli import main
 from pipelines.command.parser import seconds
 from pipelines.config.cluster_files import read_cluster, warn_of_local_limits

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from pipelines.errors import ResourceError
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.jobs.search_space import split_space

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from pipelines.cli import main
-from pipelines.package.image import default_image
-from pipelines.package.project_image import dockerfile, image_of, is_of_this_source
+from pipelines.package.image import default_image, dockerfile, image_of, is_of_this_source
 
 pytestmark = pytest.mark.fast
 

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.shape import COUNT_KEYS
+from components.plan_training.shape import COUNT_KEYS, ClusterSpec
 from trainer.cluster.roles import (
     CLUSTER_ROLES,
     ROLES,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.plan_training.cluster_file import load_cluster
-from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.shape import ClusterSpec
 from components.plan_training.spellings.tf_config import commands
 from tests.support.processes.everything import EVERYTHING
 from trainer.errors import EXIT_RESTART

@@ -1,15 +1,23 @@
-"""Opening of the service's SQLite file; a file that it cannot use is not changed."""
+"""Opening of the service's SQLite file; a file that it cannot use is not changed.
+
+SQLite drops all changes after a damage of its journal without an error. The index beside the
+journal (`vertex.db-shm`) is memory that outlives a killed process. It says how many frames were
+committed, so their number after the recovery shows a loss. https://www.sqlite.org/walformat.html
+"""
 
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from vertex_local.api.database import journal
 from vertex_local.errors import StartError
 from vertex_local.machine import lost_and_found
 
+INDEX_HEADER = "=12xBxxxI4x8xI4x8x"  # is_initialized, frames, first salt; two copies of 48 bytes
+NUM_BACKFILLED_AT, NUM_BYTES = 96, 100
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"
@@ -24,6 +32,42 @@ FULL_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
+@dataclass(frozen=True)
+class Index:
+    """Numbers of a journal's index: of committed frames, and of those also in the database."""
+
+    salt: int  # changes with each reset of the journal
+    num_frames: int
+    num_backfilled: int
+
+
+def _read_index(path: Path) -> Index | None:
+    """Return the index of a database's journal; None if there is none."""
+    try:
+        with path.with_name(f"{path.name}-shm").open("rb") as file:
+            data = file.read(NUM_BYTES)
+    except FileNotFoundError:
+        return None
+    size = struct.calcsize(INDEX_HEADER)
+    if len(data) < NUM_BYTES or data[:size] != data[size : 2 * size]:
+        return None
+    is_initialized, num_frames, salt = struct.unpack_from(INDEX_HEADER, data)
+    if not is_initialized:
+        return None
+    (num_backfilled,) = struct.unpack_from("=I", data, NUM_BACKFILLED_AT)
+    return Index(salt, num_frames, num_backfilled)
+
+
+def _has_lost_changes(before: Index | None, after: Index | None) -> bool:
+    """Return whether the recovery of a journal, between two indexes, has lost committed changes."""
+    if before is None or after is None:
+        return False
+    if after.num_frames and after.salt == before.salt:
+        return after.num_frames < before.num_frames
+    # Another journal: a newer one, if the index is older than a power failure.
+    return after.num_frames == 0 and before.num_backfilled < before.num_frames
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Return a connection to the service's database; create a missing one.
 
@@ -31,7 +75,7 @@ def connect(path: Path) -> sqlite3.Connection:
         StartError: It is damaged, another program's, or cannot be read or written.
     """
     with _store_errors(path):
-        index = journal.read_index(path)  # the next connection recovers, and rewrites it
+        index = _read_index(path)  # the next connection recovers, and rewrites it
         is_new = not (_exists(path) and _holds_records(path))
         if is_new and (folder := _used_folder(path.parent)):
             # Without records all folders would be strays.
@@ -45,7 +89,7 @@ def connect(path: Path) -> sqlite3.Connection:
             # 256 pages, 1 MB: on a full disk the journal must fit into the reserve.
             connection.execute("PRAGMA wal_autocheckpoint = 256")
             connection.execute("SELECT * FROM sqlite_master").fetchone()  # recovers the journal
-            if journal.has_lost_changes(index, journal.read_index(path)):
+            if _has_lost_changes(index, _read_index(path)):
                 _keep_journal(path)
         except BaseException:
             connection.close()

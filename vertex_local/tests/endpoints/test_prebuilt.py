@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vertex_local.endpoints import prebuilt
 from vertex_local.endpoints.prebuilt_server import RefusedInstanceError, booster, columns_of
+from vertex_local.endpoints.serving_contract import prebuilt_command
 from vertex_local.errors import ApiError
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import FORKED, PRELOAD_KFP, deployment, running_service
@@ -115,13 +115,13 @@ def test_an_xgboost_model_is_served_and_a_pickled_model_is_not_loaded(tmp_path, 
 def test_images_for_which_nothing_stands_are_refused(image, message, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ApiError, match=message):
-        prebuilt.command(image, model="models/1@1")
+        prebuilt_command(image, model="models/1@1")
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("image", ["", "any", "gcr.io/p/prediction", "tensorflow/serving:2.15"])
 def test_other_images_are_not_googles(image):
-    assert prebuilt.command(image, model="m") == []
+    assert prebuilt_command(image, model="m") == []
 
 
 @pytest.mark.fast

@@ -15,7 +15,7 @@ import pytest
 from kfp import components, dsl
 
 from vertex_local import redirect
-from vertex_local.processes.environments import builder
+from vertex_local.processes.environments import store
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import DRAFT_PREFIX
 from vertex_local.tests.support.jobs import job, pool, wait_for_end
@@ -375,10 +375,10 @@ def test_uv_uses_the_indexes_of_pip_unless_it_has_its_own(tmp_path, monkeypatch)
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_FIND_LINKS", "/c /d")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    builder.pip_settings.cache_clear()
-    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
-    assert builder.variables()["UV_FIND_LINKS"] == "/c,/d"
+    store.pip_settings.cache_clear()
+    assert store.variables()["UV_DEFAULT_INDEX"] == "https://mirror/simple"
+    assert store.variables()["UV_FIND_LINKS"] == "/c,/d"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://own/simple")
-    assert builder.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
-    assert "--no-index" in next(builder.commands(tmp_path, (("fares",),)))
-    builder.pip_settings.cache_clear()
+    assert store.variables()["UV_DEFAULT_INDEX"] == "https://own/simple"
+    assert "--no-index" in next(store.commands(tmp_path, (("fares",),)))
+    store.pip_settings.cache_clear()

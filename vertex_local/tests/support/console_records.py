@@ -9,8 +9,7 @@ from vertex_local.batch import resource as batch
 from vertex_local.jobs import resource as jobs
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
-from vertex_local.pipelines.facts import run_context
-from vertex_local.pipelines.journal import Journal, read
+from vertex_local.pipelines.journal import Journal, read, run_context
 
 PARENT = "projects/p/locations/l"
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"

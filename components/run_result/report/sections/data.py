@@ -3,7 +3,7 @@
 from components.prepare_examples.statistics.drift import MARKED, NOTICEABLE, Drift, measure_drift
 from components.run_result.report.content import Content
 from components.shared.pages.charts.axis import Axis, round_axis
-from components.shared.pages.charts.bars import bar
+from components.shared.pages.charts.plot import bar
 from components.shared.pages.formats import number
 from trainer import Json
 

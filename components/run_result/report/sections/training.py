@@ -6,8 +6,7 @@ from markupsafe import Markup
 
 from components.run_result.report.content import Content
 from components.shared.pages.charts.axis import round_axis
-from components.shared.pages.charts.bars import bar
-from components.shared.pages.charts.plot import Point, Series, line_chart, thinned
+from components.shared.pages.charts.plot import Point, Series, bar, line_chart, thinned
 from components.shared.text.json_object import numbers
 from trainer import Json
 

@@ -16,7 +16,7 @@ from components.run_result.summary import (
     Summary,
 )
 from components.shared.pages.charts.axis import tick_text
-from components.shared.pages.evaluation.metrics import fold_words
+from components.shared.pages.evaluation.sections import fold_words
 from components.shared.pages.formats import measured, number, signed
 from components.shared.text.value_text import moment_text
 from components.shared.vertex.labels import REJECTED, WAITING

@@ -1,4 +1,4 @@
-"""Charts with two axes: lines, points and areas."""
+"""Charts with two axes: lines, points and areas; and bars of one row, for a cell of a table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ NUM_STYLES = 4
 MAX_POINTS = 300
 
 Point = tuple[float, float | None]
+BAR_WIDTH, BAR_HEIGHT, BAR_MARGIN = 150, 18, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,3 +171,38 @@ class Frame:
 
 def _figure(svg: str, text: str, keys: str) -> str:
     return Markup(f"<figure><figcaption>{escape(text)}</figcaption>{keys}{svg}</figure>")
+
+
+def bar(
+    value: float,
+    *,
+    axis: Axis,
+    text: str,
+    interval: tuple[float, float] | None = None,
+    css: str = "",
+) -> str:
+    """Return a bar from zero, or the axis' nearer end, to a value, with its interval as a line.
+
+    All rows of a table share the axis.
+    """
+    start, end = sorted((_place(0.0, axis), _place(value, axis)))
+    marks = (
+        f'<path class="grid" d="M{_place(0.0, axis):.1f} 0V{BAR_HEIGHT}"/>'
+        f'<rect x="{start:.1f}" y="4" width="{max(end - start, 0.6):.1f}"'
+        f' height="{BAR_HEIGHT - 8}"/>'
+    )
+    if interval:
+        low, high = (_place(end_point, axis) for end_point in interval)
+        half = BAR_HEIGHT / 2
+        marks += f'<path class="whisker" d="M{low:.1f} {half}H{high:.1f}"/>' + "".join(
+            f'<path class="whisker" d="M{end_point:.1f} {half - 4}v8"/>'
+            for end_point in (low, high)
+        )
+    return Markup(
+        f'<svg class="bar {css}" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}" role="img"'
+        f' aria-label="{escape(text)}">{marks}</svg>'
+    )
+
+
+def _place(value: float, axis: Axis) -> float:
+    return BAR_MARGIN + axis.share(value) * (BAR_WIDTH - 2 * BAR_MARGIN)

@@ -5,7 +5,7 @@ import math
 from markupsafe import Markup
 
 from components.shared.pages.charts.axis import Axis, round_axis
-from components.shared.pages.charts.bars import bar
+from components.shared.pages.charts.plot import bar
 from components.shared.pages.formats import measured, number, signed
 from trainer import Json
 from trainer.metrics.directions import LOWER_IS_BETTER

@@ -3,7 +3,7 @@
 import pytest
 
 from components.shared.vertex.api import TOKEN_VARIABLE, connect
-from components.shared.vertex.console import to_open
+from components.shared.vertex.resource_name import to_open
 
 pytestmark = pytest.mark.fast
 

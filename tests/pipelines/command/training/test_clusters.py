@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from components.plan_training.cluster_file import parse_cluster
-from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.explain import batch_parts
 from components.plan_training.prices import cluster_cost, read_prices
+from components.plan_training.shape import ClusterSpec
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from pipelines.cli import main
 from pipelines.command.training.clusters import PRICES

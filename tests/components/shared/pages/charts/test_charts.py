@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from components.shared.pages.charts.axis import Axis, round_axis, tick_text
-from components.shared.pages.charts.bars import bar
-from components.shared.pages.charts.plot import HEIGHT, WIDTH, Series, line_chart, thinned
+from components.shared.pages.charts.plot import HEIGHT, WIDTH, Series, bar, line_chart, thinned
 
 pytestmark = pytest.mark.fast
 AXIS = Axis(title="x (<s>)", low=0.0, high=2.0, ticks=(0.0, 1.0, 2.0))
