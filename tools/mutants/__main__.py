@@ -309,7 +309,7 @@ def table() -> None:
     for mutant in mutants:
         for name in (package_of(mutant.file), "all"):
             counts[name][mutant.fate or "not tried"] += 1
-    fates = ("caught", "survived", "not run", "not tried")
+    fates = ("caught", "survived", "gone", "not run", "not tried")
     print(f"{'package':36}", *(f"{fate:>9}" for fate in fates))
     for name in sorted(counts, key=lambda name: (name == "all", name)):
         print(f"{name:36}", *(f"{counts[name][fate]:9}" for fate in fates))
