@@ -149,8 +149,18 @@ def become(spec: ForkSpec, *, parent: int, report_fd: int) -> NoReturn:
     except BaseException as error:
         os.write(report_fd, str(error).encode()[:4000])
         os._exit(1)
-    os.close(report_fd)
-    _exit(_exit_code(spec.run), shared=PRELOADED.modules)
+    code: int = -signal.SIGINT
+    try:
+        os.close(report_fd)
+        code = _exit_code(spec.run)
+        _clean_up(PRELOADED.modules)
+    finally:  # whatever a signal's handler raises: this process must not go on as its parent
+        _flush(sys.stdout)
+        _flush(sys.stderr)
+        if code == -signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code & 0xFF)
 
 
 def open_fds() -> set[int]:
@@ -249,10 +259,10 @@ def _exit_code(run: Callable[[], object]) -> int:
     return 0
 
 
-def _exit(code: int, *, shared: frozenset[str]) -> NoReturn:
-    """Exit as an interpreter does, but without deallocating the modules shared with the parent.
+def _clean_up(shared: frozenset[str]) -> None:
+    """Clean up as an interpreter does at its exit, but for the modules shared with the parent.
 
-    That would take 0.1 s and copy the pages that hold them: 0.2 s with TensorFlow.
+    To deallocate those would take 0.1 s and copy the pages that hold them: 0.2 s with TensorFlow.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -263,12 +273,6 @@ def _exit(code: int, *, shared: frozenset[str]) -> NoReturn:
         for name in ["__main__", *(name for name in reversed(sys.modules) if name not in shared)]:
             del sys.modules[name]
         gc.collect()
-    _flush(sys.stdout)
-    _flush(sys.stderr)
-    if code == -signal.SIGINT:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-    os._exit(code & 0xFF)
 
 
 def _flush(stream: Any) -> None:

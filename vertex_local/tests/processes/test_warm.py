@@ -241,6 +241,18 @@ def test_a_fork_ends_as_a_new_process_does(start, outcome, warm, ending):
     assert ending != "missing module" or "No module named nosuchmodule" in fork.log
 
 
+def test_a_fork_that_a_signal_reaches_while_it_exits_only_exits(run, warm):
+    thread = "time.sleep(0.2), os.kill(os.getpid(), signal.SIGINT)"
+    ended = run(
+        f"import os, signal, threading, time\nthreading.Thread(target=lambda: ({thread})).start()\n"
+        "print('done')",
+        warm,
+    )
+
+    assert (ended.was_forked, ended.log) == (True, "done\n")
+    assert ended.state["replicas"]["chief/0"]["exit_code"] == 0
+
+
 def test_forks_share_no_randomness(run, warm):
     source = (
         "import random, numpy, multiprocessing as m\n"
