@@ -260,12 +260,12 @@ def _files(folder: Path, name: str, uploaded: Container[Path]) -> Iterator[tuple
     """Yield the objects of a bucket with their files, or the named one, without links."""
     if name:
         path = folder / name
-        is_folder = name.endswith("/") and path.is_dir()
-        if path.resolve().is_relative_to(folder.resolve()) and (
-            (path in uploaded or not any(path.iterdir()))
-            if is_folder
-            else path.is_file() and not name.endswith("/")
-        ):
+        if not path.resolve().is_relative_to(folder.resolve()):
+            return
+        is_object = path.is_file()
+        if name.endswith("/"):
+            is_object = path.is_dir() and (path in uploaded or not any(path.iterdir()))
+        if is_object:
             yield name, path
         return
     for parent, folders, names in os.walk(folder):

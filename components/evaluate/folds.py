@@ -86,8 +86,9 @@ def folds_note(manifest: Json, options: GateOptions) -> str:
     """Return in words that folds judge; "" if the test split does."""
     if not (count := num_folds(manifest, options)):
         return ""
-    few = f"; by default of fewer than {FEW_ROWS}; {OFF}" * (_num_rows(manifest) < FEW_ROWS)
-    return f"{count} folds of all {_num_rows(manifest):,} rows judge the model{few}"
+    num_rows = _num_rows(manifest)
+    few = f"; by default of fewer than {FEW_ROWS}; {OFF}" if num_rows < FEW_ROWS else ""
+    return f"{count} folds of all {num_rows:,} rows judge the model{few}"
 
 
 def _num_rows(manifest: Json) -> int:

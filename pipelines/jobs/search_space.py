@@ -65,9 +65,13 @@ class Varied:
     def __str__(self) -> str:
         if self.choices:
             return f"{self.key}: {', '.join(self.choices)}"
-        words = f"{self.key}: {'whole numbers ' * self.is_integer}{self.low:g} to {self.high:g}"
-        guess = f" on a log scale (guessed: the ends differ {LOG_RATIO}-fold; else write choices)"
-        return words + guess * self.is_log
+        kind = "whole numbers " if self.is_integer else ""
+        words = f"{self.key}: {kind}{self.low:g} to {self.high:g}"
+        if self.is_log:
+            words += (
+                f" on a log scale (guessed: the ends differ {LOG_RATIO}-fold; else write choices)"
+            )
+        return words
 
 
 def key_of(parameter_id: str) -> str:

@@ -157,8 +157,9 @@ def measure_name(facts: Json) -> str:
 
 
 def _trial_facts(trial: Json) -> Json:
-    curve = [[int(row.get("stepCount", 0)), _value(row)] for row in trial.get("measurements", [])]
-    final = trial.get("finalMeasurement")
+    measurements = trial.get("measurements", [])
+    curve = [[int(row.get("stepCount", 0)), _value(row)] for row in measurements]
+    last = trial.get("finalMeasurement") or next(reversed(measurements), None)
     times = [
         datetime.datetime.fromisoformat(trial[key])
         for key in ("startTime", "endTime")
@@ -167,7 +168,7 @@ def _trial_facts(trial: Json) -> Json:
     return {
         "id": int(trial["id"]),
         "state": trial["state"],
-        "value": _value(final) if final else curve[-1][1] if curve else None,
+        "value": _value(last) if last else None,
         "settings": {key_of(item["parameterId"]): item["value"] for item in trial["parameters"]},
         "seconds": (times[-1] - times[0]).total_seconds() if len(times) > 1 else None,
         "reason": trial.get("infeasibleReason", ""),

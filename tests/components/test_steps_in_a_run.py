@@ -7,7 +7,6 @@ from kfp import dsl
 
 from pipelines.dags.parts import RETRY
 from vertex_local.tests.support.pipeline_runs import STEP, Runs
-from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 
@@ -43,10 +42,9 @@ def one_step(folder: str, ends: str):
     step(folder=folder, ends=ends).set_retry(**RETRY).set_caching_options(False)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with running_service(tmp_path_factory.mktemp("steps") / "vertex", *PRELOAD_KFP) as running:
-        yield running
+@pytest.fixture
+def service(forking_service):
+    return forking_service
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The `trainyard` command and a client, both with the service of the test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,14 +8,7 @@ import pytest
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
-from vertex_local.tests.support.service import PRELOAD_KFP, RunningService, running_service
-
-
-@pytest.fixture(scope="module")
-def forking_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """Start a service for the tests of a module, whose steps are forks."""
-    with running_service(tmp_path_factory.mktemp("forking") / "vertex", *PRELOAD_KFP) as running:
-        yield running
+from vertex_local.tests.support.service import RunningService
 
 
 @pytest.fixture

@@ -31,13 +31,10 @@ _KEEPALIVE = {
     "TCP_USER_TIMEOUT": int(_SILENT_SECONDS * 1000),
 }
 _TCP_OPTIONS = [
-    *(
-        (getattr(socket, name), value)
-        for name, value in _KEEPALIVE.items()
-        if hasattr(socket, name)
-    ),
-    *([(0x80, int(_SILENT_SECONDS))] if sys.platform == "darwin" else []),
+    (getattr(socket, name), value) for name, value in _KEEPALIVE.items() if hasattr(socket, name)
 ]
+if sys.platform == "darwin":
+    _TCP_OPTIONS.append((0x80, int(_SILENT_SECONDS)))
 
 
 def is_reachable(address: str) -> bool:

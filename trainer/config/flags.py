@@ -44,5 +44,6 @@ def _options(name: str, schema: Json, *, is_required: bool) -> Json:
         text += f"; one of {', '.join(schema['enum'])}"
     names = {"integer": "N", "number": "X"}
     metavar = names.get(schema["type"], name.rpartition("_")[2].upper())
-    text += " (required)" * is_required
+    if is_required:
+        text += " (required)"
     return {"required": is_required, "help": text, "metavar": metavar}

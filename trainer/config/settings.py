@@ -83,7 +83,8 @@ def setting(help_: str, default: Any = ..., *, form: str = "", **limits: Any) ->
     A text whose default is "" may be empty, whatever its pattern says.
     """
     if pattern := limits.pop("pattern", ""):
-        limits["pattern"] = f"^(?:{pattern}){'?' * (default == '')}$"
+        optional = "?" if default == "" else ""
+        limits["pattern"] = f"^(?:{pattern}){optional}$"
     extra: Any = {"form": form} if form else None
     return Field(default, description=help_, json_schema_extra=extra, **limits)
 
@@ -219,15 +220,16 @@ def _plain(schema: Json, whole: Json) -> Json:
 def allowed(schema: Json) -> str:
     """Return what the schema of a setting allows, in words."""
     if form := schema.get("form"):
-        return f"it must be {form}{', or empty' * (schema.get('default') == '')}"
+        return f"it must be {form}" + (", or empty" if schema.get("default") == "" else "")
     if choices := schema.get("enum"):
         return f"allowed are {', '.join(filter(None, choices))}"
     kind = schema.get("type", "")
     if kind in ("integer", "number"):
-        return f"it must be a {'whole ' * (kind == 'integer')}number{_limits(schema)}"
+        number = "a whole number" if kind == "integer" else "a number"
+        return f"it must be {number}{_limits(schema)}"
     words = {
         "boolean": "true or false",
-        "string": f"a text on one line{' that is not empty' * ('minLength' in schema)}",
+        "string": "a text on one line" + (" that is not empty" if "minLength" in schema else ""),
         "array": "a list of texts, separated by commas, as a,b",
         "object": f"{'numbers' if _of_numbers(schema) else 'values'} by name, as {{NAME: VALUE}}",
     }
@@ -245,7 +247,7 @@ def _limits(schema: Json) -> str:
         "at most": "maximum",
     }
     limits = [f"{word} {schema[name]:.12g}" for word, name in words.items() if name in schema]
-    return f" {' and '.join(limits)}" * bool(limits)
+    return f" {' and '.join(limits)}" if limits else ""
 
 
 def _of_numbers(schema: Json) -> bool:

@@ -91,7 +91,9 @@ def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
     array = as_array(value, holds_texts=dtype == tf.string)
     if dtype == tf.string:
         return array
-    kinds = "b" if dtype == tf.bool else "iu" if dtype.is_integer else "iuf"
+    kinds = "iu" if dtype.is_integer else "iuf"
+    if dtype == tf.bool:
+        kinds = "b"
     if array.size and array.dtype.kind not in kinds:
         raise ValueError(f"it must hold values of type {dtype.name}")
     if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:

@@ -130,20 +130,18 @@ class Parameters:
         counts = tf.identity(self._counts.read_value())
         late, rate = iter(self._read_late()), self.rules.schedule.variable
         values = [next(late) if piece.late else piece.read() for piece in self.pieces]
-        return {
+        snapshot = {
             "global_step": counts[0],
             "steps_done": counts[1:],
-            "weights": self._join("weights", values),
             "state": tf.identity(self.pull_state()),
-            **(
-                {"average_state": tf.identity(self.average_state)}
-                if self.average_state is not self.state
-                else {}
-            ),
-            **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
+            **{name: self._join(name, values) for name in self.vector_names},
             **{name: tf.identity(variables[0]) for name, variables in self._other_slots().items()},
-            **({} if rate is None else {"learning_rate": tf.identity(rate)}),
         }
+        if self.average_state is not self.state:
+            snapshot["average_state"] = tf.identity(self.average_state)
+        if rate is not None:
+            snapshot["learning_rate"] = tf.identity(rate)
+        return snapshot
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
         """Restore a snapshot, of this cluster or another; all counters are zero then."""
@@ -245,6 +243,9 @@ class Parameters:
                 mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             slots = optimizer.make_slots(weights)
+            late = None
+            if group.embedding is not None:
+                late = self._make_late(optimizer, weights, slots, average, has_decay=has_mask)
             return Piece(
                 device=device,
                 optimizer=optimizer,
@@ -254,9 +255,7 @@ class Parameters:
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
                 group=group,
                 schedule=linear.schedule if linear else None,
-                late=self._make_late(optimizer, weights, slots, average, has_decay=has_mask)
-                if group.embedding is not None
-                else None,
+                late=late,
             )
 
     def _make_late(

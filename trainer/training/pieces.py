@@ -100,7 +100,9 @@ class PieceLayout:
     ):
         whole = linear.segments if linear else ((size, False),)
         self._segments = _segments(whole, embeddings)
-        vectors = [PieceGroup(is_linear=False), *([PieceGroup(is_linear=True)] if linear else [])]
+        vectors = [PieceGroup(is_linear=False)]
+        if linear:
+            vectors.append(PieceGroup(is_linear=True))
         groups = sorted(
             {group for _, group in self._segments if group.embedding is not None},
             key=lambda group: group.embedding or 0,
@@ -124,14 +126,14 @@ class PieceLayout:
         """Return a vector of the weights of some groups, or of all, as one part for each piece."""
         chosen = self._chosen(groups)
         segments = [(size, group) for size, group in self._segments if group in chosen]
+        vectors: dict[PieceGroup, list[tf.Tensor]] = {group: [] for group in chosen}
         parts = _split(flat, [size for size, _ in segments])
-        return [
-            piece
-            for group in chosen
-            for piece in self._split_group(
-                _concat([p for p, (_, g) in zip(parts, segments, strict=True) if g == group]), group
-            )
-        ]
+        for part, (_, group) in zip(parts, segments, strict=True):
+            vectors[group].append(part)
+        pieces = []
+        for group, segment_parts in vectors.items():
+            pieces += self._split_group(_concat(segment_parts), group)
+        return pieces
 
     def join(
         self, parts: Sequence[tf.Tensor], groups: Collection[PieceGroup] | None = None

@@ -90,7 +90,7 @@ def list_page(
     with service.store.lock:  # `view` may read other resources
         resources, token = service.store.page(page.read)
         shown = [masks.apply(page.mask, view(resource)) for resource in resources]
-    return {kind: shown, **({"nextPageToken": token} if token else {})}
+    return {kind: shown, "nextPageToken": token} if token else {kind: shown}
 
 
 def read_mask(call: Call) -> Mask:

@@ -108,7 +108,7 @@ class BatchPrediction:
         stats = {name: str(count) for name, count in counts.items() if count}
         self._service.store.update(self._name, lambda job: job.update(completionStats=stats))
         if not num_predicted:
-            raise failed_precondition(" ".join(["No row was predicted.", *errors][:2]))
+            raise failed_precondition(f"No row was predicted. {next(iter(errors), '')}".rstrip())
 
     def _ask(self, instances: list[Any]) -> list[Any]:
         """Return predictions, or a `BadRow`; what the server refuses together is sent one by one.

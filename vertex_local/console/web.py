@@ -79,9 +79,11 @@ def file_message(path: Path, *, is_page: bool) -> Message:
         raise ApiError("NOT_FOUND", f"{path} is not a file, or has been deleted.")
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES)
+    kind = "text/plain"
     if is_page:
-        data = OWN_ADDRESS.sub(b"", data)
-    kind = "application/octet-stream" if b"\0" in data else "text/html" if is_page else "text/plain"
+        kind, data = "text/html", OWN_ADDRESS.sub(b"", data)
+    if b"\0" in data:
+        kind = "application/octet-stream"
     fields = {"Content-Type": f"{kind}; charset=utf-8", "Content-Security-Policy": FOREIGN_SECURITY}
     return Message(data, fields)
 

@@ -62,7 +62,9 @@ def add_version(record: Json, *, model: Json, artifact_uri: str, time: str) -> J
         version["artifactUri"] = artifact_uri
     is_first = not record["aliases"]
     record.update(lastVersion=record["lastVersion"] + 1, updateTime=time)
-    aliases = [*model.get("versionAliases", []), *([DEFAULT_ALIAS] if is_first else [])]
+    aliases = [*model.get("versionAliases", [])]
+    if is_first:
+        aliases.append(DEFAULT_ALIAS)
     move_aliases(record, version, aliases)
     return version
 
@@ -145,15 +147,18 @@ def view(record: Json, version: Json) -> Json:
     """Return a version as `models.get` shows it, with the labels of model and version merged."""
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
     labels = {**record["labels"], **version.get("labels", {})}
-    return {
+    shown = {
         **version,
         "name": record["name"],
         **common,
         "versionAliases": aliases_of(record, version),
-        **({"labels": labels} if labels else {}),
         "createTime": record["createTime"],
         "updateTime": record["updateTime"],
         "etag": etag_of(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
-        **(EXPORTABLE if "artifactUri" in version else {}),
     }
+    if labels:
+        shown["labels"] = labels
+    if "artifactUri" in version:
+        shown |= EXPORTABLE
+    return shown

@@ -87,7 +87,7 @@ def get(service: Service, call: Call) -> Json:
         {"endpoint": endpoint["name"], "deployedModelId": deployed["id"]}
         for endpoint, deployed in _deployments(service, model["name"], [model["versionId"]])
     ]
-    return {**model, **({"deployedModels": places} if places else {})}
+    return {**model, "deployedModels": places} if places else model
 
 
 def list_models(service: Service, call: Call) -> Json:

@@ -209,10 +209,11 @@ class PipelineRun:
             return reason
         names = ", ".join(name for name, _ in self.failures)
         lines = [
-            *([reason] if self.is_resumed else []),
             f"The DAG failed because some tasks failed. The failed tasks are: [{names}].",
             *(f"{name}: {message}" for name, message in self.failures),
         ]
+        if self.is_resumed:
+            lines.insert(0, reason)
         return "\n".join(lines)
 
     def _new_task(self, leaf: Leaf, *, scope: str) -> Task:

@@ -111,7 +111,7 @@ def measure_gain(
 
 
 def _signed(value: float) -> str:
-    return "+" * (value > 0) + format_metric(value)
+    return ("+" if value > 0 else "") + format_metric(value)
 
 
 def is_same(known: float | None, value: float) -> bool:

@@ -333,8 +333,5 @@ def _find_loss_kind(whole: float, parts: Sequence[tuple[float, float]]) -> str:
     ]
     if np.allclose(whole, means, rtol=1e-4):
         return "mean"
-    return (
-        "sum"
-        if np.allclose(whole, [first + second for first, second in parts], rtol=1e-4)
-        else "whole"
-    )
+    sums = [first + second for first, second in parts]
+    return "sum" if np.allclose(whole, sums, rtol=1e-4) else "whole"

@@ -76,6 +76,10 @@ def read_optimizer(model: FlatModel) -> UpdateRules:
     has_gaps = bool(optimizer.weight_decay) and not all(decays)
     needs_layers = not is_known or has_constraint or (accumulates and (has_clip or has_gaps))
     fused = None if needs_layers or accumulates else _fuse(optimizer)
+    average = None
+    if optimizer.use_ema:
+        frequency = optimizer.ema_overwrite_frequency or 0
+        average = Average(decay=optimizer.ema_momentum, is_keras=True, overwrite_every=frequency)
     # A decay in the optimizer's own code is for its rhythm of updates and for layers of its choice.
     has_own_decay = needs_layers or accumulates
     return UpdateRules(
@@ -88,13 +92,7 @@ def read_optimizer(model: FlatModel) -> UpdateRules:
                 for variable, decay in zip(variables, decays, strict=True)
             ]
         ),
-        average=Average(
-            decay=optimizer.ema_momentum,
-            is_keras=True,
-            overwrite_every=optimizer.ema_overwrite_frequency or 0,
-        )
-        if optimizer.use_ema
-        else None,
+        average=average,
         layers=variables,
         clip=optimizer._clip_gradients if has_clip and not accumulates else None,
     )

@@ -36,7 +36,9 @@ class LateRows:
     ):
         """Create the variables beside them; to be called on their device."""
         self._rule, self._slots, self._average_rule = rule, slots, average_rule
-        self._vectors = {"weights": weights, **({} if average is None else {"average": average})}
+        self._vectors = {"weights": weights}
+        if average is not None:
+            self._vectors["average"] = average
         self._lock = Lock(is_shared=is_shared)
         coefficients = rule.coefficients(np.arange(1.0, _MOST_STEPS))
         # What a row is made of: these vectors, then the terms of the rule.

@@ -15,7 +15,7 @@ from vertex_local.errors import ApiError
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import ports
 from vertex_local.tests.support.jobs import job, pool, wait_for_end
-from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
+from vertex_local.tests.support.service import sdk_at
 from vertex_local.tests.support.waiting import wait_for_text, wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -24,11 +24,9 @@ SLEEP = "import time; print('ready'); time.sleep(100)"
 IGNORE_SIGTERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """A service for the jobs of this module, some of which see it end and start again."""
-    with running_service(tmp_path_factory.mktemp("jobs") / "vertex", *PRELOAD_KFP) as running:
-        yield running
+@pytest.fixture
+def service(forking_service):
+    return forking_service
 
 
 def create(service, *pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:

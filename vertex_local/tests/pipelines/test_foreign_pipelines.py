@@ -6,7 +6,6 @@ import pytest
 
 from vertex_local.tests.pipelines.habits import branches, ends, jobs, loops, nested, refused, values
 from vertex_local.tests.support.pipeline_runs import Runs, task_states
-from vertex_local.tests.support.service import PRELOAD_KFP, running_service
 
 SUCCEEDING = [module.EXPECTED for module in (branches, loops, nested, values, jobs)]
 # Pipelines to run twice, with the tasks that are not cached: one gets the run's name.
@@ -20,16 +19,9 @@ CACHED = {
 MARKS = {"long-argument": pytest.mark.linux("forks, which take arguments of any length")}
 
 
-@pytest.fixture(scope="module")
-def warm_service(tmp_path_factory):
-    root = tmp_path_factory.mktemp("foreign") / "vertex"
-    with running_service(root, *PRELOAD_KFP) as running:
-        yield running
-
-
 @pytest.fixture
-def runs(warm_service, tmp_path):
-    return Runs(warm_service, tmp_path)
+def runs(forking_service, tmp_path):
+    return Runs(forking_service, tmp_path)
 
 
 def run(runs: Runs, pipeline, *, run_id: str) -> tuple[dict, dict]:

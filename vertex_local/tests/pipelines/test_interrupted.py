@@ -24,10 +24,8 @@ from vertex_local.tests.support.pipeline_steps import (
 )
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.service import (
-    PRELOAD_KFP,
     PROJECT_AND_LOCATION,
     SERVER_SCRIPT,
-    running_service,
 )
 from vertex_local.tests.support.waiting import wait_until
 
@@ -94,16 +92,9 @@ def cold_runs(own_service, tmp_path):
     return Runs(own_service, tmp_path)
 
 
-@pytest.fixture(scope="module")
-def warm_service(tmp_path_factory):
-    """A service that has imported KFP, which tests share, and some of them kill or stop."""
-    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOAD_KFP) as running:
-        yield running
-
-
 @pytest.fixture
-def runs(warm_service, tmp_path):
-    return Runs(warm_service, tmp_path)
+def runs(forking_service, tmp_path):
+    return Runs(forking_service, tmp_path)
 
 
 def start(runs: Runs, pipeline, **parameters) -> dict:

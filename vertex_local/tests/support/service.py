@@ -76,6 +76,16 @@ def own_service(tmp_path: Path) -> Iterator[RunningService]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def forking_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """Start a service for the tests of a module, some of which end it and start it again.
+
+    Its steps and replicas are forks of a process that has imported KFP.
+    """
+    with running_service(tmp_path_factory.mktemp("forking") / "vertex", *PRELOAD_KFP) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory: Any) -> Iterator[Callable[[], RunningService]]:
     """Return the service that the tests of this process share, a new one if it has ended."""

@@ -8,7 +8,7 @@ from kfp import compiler, dsl
 
 from vertex_local.tests.support.jobs import python_job, wait_for_end
 from vertex_local.tests.support.seen import is_running
-from vertex_local.tests.support.service import PRELOAD_KFP, running_service, sdk_at
+from vertex_local.tests.support.service import sdk_at
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -30,11 +30,9 @@ SLEEP = f"{REPORT}\ntime.sleep(100)"
 GRID = [{"parameterId": "x", "discreteValueSpec": {"values": [1, 2, 3]}}]
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """A service for the jobs of this module, some of which see it restart."""
-    with running_service(tmp_path_factory.mktemp("tuning") / "vertex", *PRELOAD_KFP) as running:
-        yield running
+@pytest.fixture
+def service(forking_service):
+    return forking_service
 
 
 @pytest.fixture
