@@ -1,7 +1,6 @@
 """Check, run and submit a workload from Python: thin calls of what the commands call."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from pipelines.places.target import default_state_dir, local_target
 from pipelines.projects.trial import check as trial
 from pipelines.projects.trial.findings import Finding
 from pipelines.resources.kinds import RUN
+from pipelines.runs.output.tables import shown
 from pipelines.runs.reports import report_run
 from pipelines.serving.batch import find_version
 from trainer.errors import ConfigError, TrainerError, did_you_mean
@@ -149,7 +149,7 @@ def _start(
     options: Mapping[str, Any],
 ) -> Run:
     arguments = cli.parse([command, source])
-    arguments.settings = [f"{key}={_text(value)}" for key, value in settings.items()]
+    arguments.settings = [f"{key}={shown(value)}" for key, value in settings.items()]
     arguments.cluster = Path(cluster) if cluster else None
     for name, value in options.items():
         if name not in arguments:
@@ -162,8 +162,3 @@ def _start(
     if code not in (OK, GATED):
         raise RunError(result.summary.headline)
     return result
-
-
-def _text(value: Any) -> str:
-    """Return a value as `--set` takes it."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -22,9 +22,9 @@ def parse_object(text: str, *, name: str) -> Json:
     return value
 
 
-def read_object(path: str | Path, *fields: str, remedy: str = RUN_AGAIN) -> Json:
+def read_object(path: str | Path, *fields: str) -> Json:
     """Return the object in a file that must have `fields`; see `object_in`."""
-    return object_in(Path(path).read_bytes(), *fields, name=str(path), remedy=remedy)
+    return object_in(Path(path).read_bytes(), *fields, name=str(path), remedy=RUN_AGAIN)
 
 
 def object_in(content: bytes, *fields: str, name: str, remedy: str) -> Json:

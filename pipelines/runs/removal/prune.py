@@ -120,9 +120,9 @@ def _carry_out(files: RunFiles, run: OldRun) -> OldRun:
     return run
 
 
-def prune_table(runs: list[OldRun], *, now: float | None = None) -> TextTable:
+def prune_table(runs: list[OldRun]) -> TextTable:
     """Return a row for each run: its state, size, decision and reason."""
-    now = time.time() if now is None else now
+    now = time.time()
     rows = [
         (
             run.name,
