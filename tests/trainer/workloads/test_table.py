@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from components.prepare_examples.output.quarantine import BadRows
-from components.prepare_examples.tables.values.times import parse_times
+from components.prepare_examples.tables.values.times import parse_times, part_of
 from tests.support.data.encoded_tables import FEATURES, NOON, ROWS, adapted, make_example
 from trainer.errors import ConfigError
 from trainer.workloads import (
@@ -490,6 +490,8 @@ def test_parts_of_moments_are_those_of_the_calendar(part):
         **{name: [getattr(moment, name) for moment in moments] for name in PARTS},
     }
     assert found.tolist() == expected[part]
+    far = 10 ** np.arange(12, 19)
+    assert part_of(pa.array(far), part).to_pylist() == [*time_part(tf.constant(far), part).numpy()]
 
 
 DAYS = [(1, 1), (2, 28), (3, 1), (12, 31)]

@@ -29,28 +29,26 @@ _THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 def time_part(seconds: Any, part: str) -> Any:
     """Return a part of each moment, int64: weekday is 1 on Sunday, the others as on a calendar.
 
-    Dates are of the proleptic Gregorian calendar; computed from days as in "chrono-Compatible
-    Low-Level Date Algorithms" (Hinnant, 2021).
+    `seconds` are a tensor or an array. Dates are of the proleptic Gregorian calendar; computed from
+    days as in "chrono-Compatible Low-Level Date Algorithms" (Hinnant, 2021).
     """
-    days = tf.math.floordiv(seconds, _DAY)
+    days = seconds // _DAY
     if part == "weekday":
-        return tf.math.floormod(days + _THURSDAY, 7) + 1
+        return (days + _THURSDAY) % 7 + 1
     if part == "hour":
-        return tf.math.floordiv(tf.math.floormod(seconds, _DAY), _HOUR)
+        return seconds % _DAY // _HOUR
     if part == "minute":
-        return tf.math.floordiv(tf.math.floormod(seconds, _HOUR), _MINUTE)
+        return seconds % _HOUR // _MINUTE
     shifted = days + 719_468  # since 1 March of the year 0
-    era = tf.math.floordiv(shifted, 146_097)
-    day_of_era = tf.math.floormod(shifted, 146_097)
+    era, day_of_era = shifted // 146_097, shifted % 146_097
     year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
     month = (5 * day_of_year + 2) // 153  # from March = 0
     if part == "day":
         return day_of_year - (153 * month + 2) // 5 + 1
-    calendar = tf.where(month < 10, month + 3, month - 9)  # noqa: PLR2004
     if part == "month":
-        return calendar
-    return year + era * 400 + tf.cast(calendar <= 2, tf.int64)  # noqa: PLR2004
+        return (month + 2) % 12 + 1
+    return year + era * 400 + (month + 2) // 12
 
 
 def cycle(numbers: Any, part: str) -> Any:

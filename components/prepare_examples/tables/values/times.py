@@ -7,9 +7,7 @@ because BigQuery's tables label any wall time with it.
 
 import zoneinfo
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +15,7 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
+from trainer.workloads.encoding.moments import time_part
 
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
@@ -159,17 +158,8 @@ def _offset_seconds(text: str) -> int:
     return -seconds if text.startswith("-") else seconds
 
 
-# Of timestamps; weekday is 1 on Sunday.
-UNITS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "year": pc.year,
-    "month": pc.month,
-    "day": pc.day,
-    "weekday": partial(pc.day_of_week, count_from_zero=False, week_start=7),
-    "hour": pc.hour,
-    "minute": pc.minute,
-}
-
-
-def part_of(seconds: pa.Array, unit: str) -> pa.Array:
+def part_of(seconds: pa.Array, part: str) -> pa.Array:
     """Return a part of times, which are seconds of wall time, as int64."""
-    return UNITS[unit](seconds.cast(pa.timestamp("s"))).cast(pa.int64())
+    # Not Arrow's, which are wrong of times far beyond the year 9999.
+    parts = time_part(np.asarray(seconds.fill_null(0)), part)
+    return pa.array(parts, mask=np.asarray(seconds.is_null()))
