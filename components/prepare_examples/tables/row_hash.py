@@ -26,10 +26,11 @@ from components.prepare_examples.tables.parquet_columns import (
     to_doubles,
 )
 from components.prepare_examples.tables.rows import utf8_or_null
-from components.prepare_examples.tables.values.times import parse_times, part_of, wall_times
+from components.prepare_examples.tables.values.times import parse_times, wall_times
 from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from components.prepare_examples.tfrecords.row_splits import MULTIPLIER, mix
 from trainer.workloads.declarations.features import Timestamp
+from trainer.workloads.encoding.moments import time_part
 
 Hashes = NDArray[np.uint64]
 
@@ -179,12 +180,10 @@ def _plain_parts(numbers: list[int], months: list[int]) -> list[int]:
 
 def _hash_seconds(seconds: pa.Array) -> Hashes:
     """Return the hashes of times by their numbers, of which zeros do not count."""
-    parts = []
-    for unit in ("year", "month", "day", "hour", "minute"):
-        part = np.asarray(part_of(seconds, unit).fill_null(0))
-        parts.append(part % _CYCLES.get(unit, 100))
-    parts.append(seconds.fill_null(0).to_numpy(zero_copy_only=False) % 60)
-    hashes = _of_parts(np.stack(parts, axis=1))
+    numbers = np.asarray(seconds.fill_null(0))
+    units = ("year", "month", "day", "hour", "minute")
+    parts = [time_part(numbers, unit) % _CYCLES.get(unit, 100) for unit in units]
+    hashes = _of_parts(np.stack([*parts, numbers % 60], axis=1))
     return np.where(seconds.is_valid(), hashes, np.uint64(0))
 
 

@@ -28,6 +28,7 @@ FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing valu
 MOST_ODD = 0.01  # of the values: texts that occur once among others, which are mistakes
 MAX_VOCABULARY = 1_000
 NINES = re.compile(r"-?9{2,}(\.0*)?")  # -999 and the like, which may mean a missing number
+POINT_ZERO = r"\.0*$"  # of whole numbers
 FAR = 3  # times the widest gap between other numbers
 LISTED = 0.2  # separators for each value of a column of lists, at least
 

@@ -104,9 +104,10 @@ def read_forms(
         markers = [text for text in MISSING if text in column.counts]
         column.reading = next(iter(readings.values()), Reading(markers=markers))
         if own not in ("", TEXT) and not readings:
-            text = next(iter(column.counts), "")
+            form = (_number_forms(texts, own) | _time_forms(texts, own))[own]
+            unread = texts.filter(_values(texts, form).is_null()).to_pylist() or [""]
             raise DataError(
-                f"--written {column.name}={own}: it does not read all values, as {text!r}"
+                f"--written {column.name}={own}: it does not read all values, as {unread[0]!r}"
             )
         if not own and not readings:
             column.unread = _time_in([*column.counts][:MAX_TRIED])
@@ -194,6 +195,12 @@ def seconds_in(texts: pa.Array, form: Timestamp) -> pa.Array:
     return parse_times(texts, BadRows(), form, zones=Counter())
 
 
+def times_of(column: TableColumn) -> pa.Array:
+    """Return the seconds of each row of a Timestamp, float64; null for a missing one."""
+    time = Timestamp(column.declared, **column.arguments)
+    return seconds_in(column.values, time).cast(pa.float64())
+
+
 def _reading(
     column: TableColumn, form: Form, distinct: pa.Array, values: pa.Array
 ) -> Reading | None:
@@ -208,7 +215,8 @@ def _reading(
         return None
     is_read = pa.array(fit_float32(np.asarray(values.cast(pa.float64()).fill_null(np.nan))))
     read, left = distinct.filter(is_read), distinct.filter(pc.invert(is_read)).to_pylist()
-    if not len(read) or pc.any(pc.match_substring_regex(read, CODE)).as_py():
+    is_code = isinstance(form, Written) and pc.any(pc.match_substring_regex(read, CODE)).as_py()
+    if not len(read) or is_code:
         return None
     large = {*distinct.filter(pc.and_not(values.is_valid(), is_read)).to_pylist()}
     signs = form.factors if isinstance(form, Written) else {}

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from components.evaluate.gate.telling import Floats
 from components.evaluate.leaks import TrainColumn
 from components.prepare_examples.tables.columns import INDEX_NAMES
-from pipelines.projects.leaks import codes_of, find_leaks
+from components.prepare_examples.tables.values.times import part_of
+from pipelines.projects.leaks import AFTER, codes_of, find_leaks
 from pipelines.projects.starter.column import (
     FEATURE,
     GROUP,
@@ -21,13 +22,14 @@ from pipelines.projects.starter.column import (
     TableColumn,
     rows_text,
 )
-from pipelines.projects.starter.forms import TOO_LARGE, seconds_in
+from pipelines.projects.starter.doubts import TIME_OF_DAY, digit_formats, doubt_of
+from pipelines.projects.starter.forms import TOO_LARGE, seconds_in, times_of
 from trainer import Json
-from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
+from trainer.workloads.declarations.features import TIME_PARTS, UNIX_UNITS, Timestamp
 from trainer.workloads.declarations.names import normal_form
 
 MOST_CODES = 50  # distinct values that are categories, however few rows there are
-FEW_SHARE = 0.005  # of rows with a value: too few to learn from
+FEW_SHARE, FEW_ROWS = 0.005, 5  # with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
 SKEW = 20  # times the median
 DENSE = 1.5  # numbers of rows in the span of different whole numbers that number the rows
@@ -39,7 +41,7 @@ ID_NAME = re.compile(
 )
 COUNT_NAME = re.compile(r"_(nr|no)$")
 CODE_NAME = re.compile(
-    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|community_area|region|id)$"
+    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|community_area|region|flight|id)$"
 )
 # Of numbers that may be below 0 in other rows.
 SIGNED_NAME = re.compile(
@@ -49,22 +51,11 @@ SIGNED_NAME = re.compile(
 TIME_NAME = re.compile(
     r"(^|_)(date|time|timestamp|at|on|day|month|ts|ms|datetime|epoch|unix|created|updated)($|_)"
 )
-# The formats of whole numbers that are times, in their limits: Unix times of 1979 to 2096.
-UNIX = (300_000_000, 4_000_000_000)
-DAYS = (19_000_101, 22_000_101)
-WHOLE_TIMES = {
-    "": UNIX,
-    **{unit: tuple(size * limit for limit in UNIX) for unit, size in UNIX_UNITS.items()},
-    "%Y%m%d": DAYS,
-    "%Y%m": (190_001, 220_001),
-}
+UNIX = (300_000_000, 4_000_000_000)  # whole numbers from and to these are times of 1979 to 2096
 USUAL = Timestamp("")
 UNUSABLE = "write numbers, texts, times, or lists of them to use it"
 MOST_INFINITE = 0.05  # of rows, which are quarantined: of more a run fails
 DIGITS = r"^[0-9]+$"
-UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,\'\s]\S*)$"
-MOST_UNITS = 5  # of a column
-ORDINALS = {"st", "nd", "rd", "th"}
 MOST_BUCKETS = 1_000_000
 WORDS = 3  # mean number of words from which a column is a text
 
@@ -98,13 +89,13 @@ def leaks_of(features: Sequence[TableColumn], label: TableColumn) -> dict[TableC
     for column in features:
         codes = codes_of(column.values)
         is_flag = column.kind == "Category" and column.num_unique == 2  # noqa: PLR2004
-        numbers = codes if is_flag else np.asarray(column.numbers)
+        values = times_of(column) if column.kind == "Timestamp" else column.numbers
+        numbers = codes if is_flag else np.asarray(values)
         columns.append(TrainColumn(column.declared, codes, numbers))
     values = codes_of(label.values) if has_classes else np.asarray(label.numbers)
     words = find_leaks(columns, values, has_classes=has_classes)
-    after = "remove it if it is known only afterwards"
     return {
-        column: f"tells {label.name} {words[column.declared]}: {after}"
+        column: f"tells {label.name} {words[column.declared]}: {AFTER}"
         for column in features
         if column.declared in words
     }
@@ -144,7 +135,7 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
         ),
         "empty in all rows": not num_present,
         f"missing in {num_rows - num_present:,} of {num_rows:,} rows": (
-            num_present < FEW_SHARE * num_rows
+            num_present < max(FEW_SHARE * num_rows, FEW_ROWS)
         ),
         "an index of the rows": form in INDEX_NAMES,
         f"{''.join(column.present[:1].to_pylist())!r} in all rows": (
@@ -190,16 +181,14 @@ def _numbering(numbers: Floats, column: TableColumn) -> str:
 
 
 def _is_time(column: TableColumn, form: str) -> bool:
-    """Return whether a column has times; of days it has the parts of days, or the year."""
+    """Return whether a column has times."""
     time = column.time or (_whole_time(column) if TIME_NAME.search(form) else None)
     if time is None:
         return False
     names = [name for name in ("format", "last_year") if vars(time)[name] != vars(USUAL)[name]]
     arguments: Json = {name: vars(time)[name] for name in names}
-    times = seconds_in(column.present.unique(), time).drop_null().cast(pa.timestamp("s"))
-    if len(pc.strftime(times, "%H:%M").unique()) == 1:
-        is_yearly = len(pc.strftime(times, "%m-%d").unique()) == 1
-        arguments["parts"] = ("year",) if is_yearly else ("month", "weekday")
+    if parts := _parts_of(seconds_in(column.present.unique(), time).drop_null()):
+        arguments["parts"] = parts
     is_unix = column.is_whole and "%" not in time.format
     seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
     is_said = is_unix and bool(time.format)
@@ -207,13 +196,27 @@ def _is_time(column: TableColumn, form: str) -> bool:
     return True
 
 
+def _parts_of(seconds: pa.Array) -> tuple[str, ...]:
+    """Return the parts that a model gets of times, by those in which they differ; () the usual."""
+    differ = {part for part in TIME_PARTS if len(part_of(seconds, part).unique()) > 1}
+    if differ & {"hour", "minute"}:
+        return () if differ & {"year", "month", "day"} else ("hour", "minute")
+    if "day" in differ:
+        return ("month", "weekday")
+    return ("year", "month") if "month" in differ else ("year",)
+
+
 def _whole_time(column: TableColumn) -> Timestamp | None:
-    """Return the format of whole numbers that may be times, by their size."""
-    for known, (least, most) in WHOLE_TIMES.items() if column.is_whole else ():
-        if least <= column.summary["min"] and column.summary["max"] <= most:
-            time = Timestamp(column.name, format=known)
-            return None if seconds_in(column.present, time).null_count else time
-    return None
+    """Return the only format of whole numbers that are times, by their size or digits."""
+    if not column.is_whole:
+        return None
+    low, high = column.summary["min"], column.summary["max"]
+    sizes = {"": 1, **UNIX_UNITS}.items()
+    units = [unit for unit, size in sizes if UNIX[0] * size <= low <= high <= UNIX[1] * size]
+    formats = units or [*{*digit_formats(column.present.unique())} - {TIME_OF_DAY}]
+    times = [Timestamp(column.name, format=form) for form in formats]
+    is_one = len(times) == 1 and not seconds_in(column.present, times[0]).null_count
+    return times[0] if is_one else None
 
 
 def _is_number(column: TableColumn, form: str) -> bool:
@@ -225,16 +228,13 @@ def _is_number(column: TableColumn, form: str) -> bool:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
-    time = _whole_time(column)  # though no name says so
-    dates = ""
-    if time and "%" in time.format:
-        dates = f"; perhaps dates: to read them so, give --written {column.name}={time.format}"
+    doubt = doubt_of(column)
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
-            column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{dates}")
+            column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{doubt}")
             return True
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        _guess_category(column, f"{seen}: {why}{dates}", is_said=is_long or bool(dates))
+        _guess_category(column, f"{seen}: {why}{doubt}", is_said=is_long or bool(doubt))
         return True
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
     arguments: Json = {"low": 0} if is_positive else {}
@@ -243,7 +243,7 @@ def _is_number(column: TableColumn, form: str) -> bool:
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    column.guess(FEATURE, "Number", arguments, seen=seen + dates, is_said=bool(dates))
+    column.guess(FEATURE, "Number", arguments, seen=seen + doubt, is_said=bool(doubt))
     return True
 
 
@@ -255,35 +255,23 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
+    doubt = doubt_of(column)
     if column.is_list:
         arguments = {"separator": LIST_SEPARATOR}
         column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
     elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        _guess_category(column, seen, is_said=True)
+        _guess_category(column, seen + doubt, is_said=True)
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
-        column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
+        seen = f"{unique:,} texts of {words:.0f} words{doubt}"
+        column.guess(FEATURE, "Text", seen=seen, is_said=bool(doubt))
     elif is_unique:
         seen = f"another value in nearly every row, such as {example}: an identifier"
-        column.guess(IGNORED, seen=seen)
+        column.guess(IGNORED, seen=seen + doubt)
     else:
         is_rare = unique > max(MOST_CODES, len(texts) / 2)
-        units = _units(column)
-        seen = _shares(column) + "; few rows of each" * is_rare
-        if units:
-            seen += (
-                f"; perhaps quantities in {', '.join(units)}: write them in one unit to use them"
-            )
-        _guess_category(column, seen, is_said=is_rare or bool(units))
-
-
-def _units(column: TableColumn) -> list[str]:
-    """Return the few units that nearly all values have behind a number, [] of none or of codes."""
-    units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
-    few = sorted(units.unique().to_pylist())
-    if len(few) > MOST_UNITS or any(text.isupper() or text in ORDINALS for text in few):
-        return []
-    return few if len(units) > LARGE_SHARE * len(column.present) else []
+        seen = _shares(column) + "; few rows of each" * is_rare + doubt
+        _guess_category(column, seen, is_said=is_rare or bool(doubt))
 
 
 def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:

@@ -13,6 +13,7 @@ from pipelines.projects.starter.column import (
     LABEL,
     LIST_SEPARATOR,
     MOST_ODD,
+    POINT_ZERO,
     TableColumn,
     rows_text,
 )
@@ -23,7 +24,6 @@ BINARY, CLASSES, MULTILABEL, REGRESSION = "Binary", "Classes", "Multilabel", "Re
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
-POINT_ZERO = r"\.0*$"  # of whole numbers
 POSITIVE = ("yes", "y", "true", "t", "1", "positive", "pos", "ja", "oui", "si", "sí", "sim")
 NO_COLUMN = (
     " (--header a,b,… names the columns of a file whose first line has values; if the first line is"
@@ -55,10 +55,10 @@ def guess_label(
         column = replace(column, texts=pc.replace_substring_regex(column.texts, POINT_ZERO, ""))
         positive = re.sub(POINT_ZERO, "", positive)
     if column.num_unique < 2:  # noqa: PLR2004
-        value = next(iter(column.ranked), "missing")
-        raise DataError(
-            f"--label {name}: it is {value!r} in all rows, so there is nothing to learn"
-        )
+        values = [*map(repr, [*column.ranked, *column.reading.markers])]
+        values += ["empty"] * bool(column.texts.null_count)
+        what = f"it is {' or '.join(values)} in all rows"
+        raise DataError(f"--label {name}: {what}, so there is nothing to learn")
     if kind in ("", BINARY):
         column = _without_mistakes(column)
     kind = kind or (BINARY if positive else _kind(column))

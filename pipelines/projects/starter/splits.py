@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folders import GIVEN
@@ -14,9 +13,8 @@ from components.prepare_examples.tfrecords.shards import SPLITS
 from components.shared.text.value_text import first_of
 from pipelines.projects.literals import fill, quoted
 from pipelines.projects.starter.column import TableColumn
-from pipelines.projects.starter.forms import seconds_in
+from pipelines.projects.starter.forms import times_of
 from pipelines.projects.starter.reading import Contents
-from trainer.workloads.declarations.features import Timestamp
 
 MOST_BACK = 0.01  # of the rows are earlier than the row before, at most
 FEWEST_TIMES = 20  # different times
@@ -67,8 +65,7 @@ def notes_on_split(
 
 def _rule_by_time(column: TableColumn) -> str:
     """Return a rule for a split, if times rise or fall from row to row, but for a few; else ""."""
-    texts = seconds_in(column.values, Timestamp(column.declared, **column.arguments))
-    seconds = np.asarray(texts.drop_null().cast(pa.float64()))
+    seconds = np.asarray(times_of(column).drop_null())
     steps = np.diff(seconds)
     is_even = len(np.unique(seconds)) < FEWEST_TIMES
     if is_even or min((steps < 0).mean(), (steps > 0).mean()) > MOST_BACK:

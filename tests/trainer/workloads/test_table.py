@@ -410,6 +410,7 @@ def test_a_moment_may_be_sent_as_seconds_or_text(sent, time):
         ("%Y-%m-%d %z", ["9999-12-31 -0500", "0001-01-01 +0500", "0001-01-02 +0500"]),
         ("%d.%m.%Y", ["29.02.2024", "30.2.2024", "2024-02-29", "1.1.1900"]),
         ("%Y-%m-%d %H:%M %z", ["2024-07-01 12:30 +0200", "2024-07-01 12:30"]),
+        ("%m%d%Y", ["01312016", "1312016"]),
     ],
 )
 def test_a_request_reads_a_moment_as_preparing_does(form, texts):

@@ -127,7 +127,9 @@ def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return the seconds of texts in the column's format; null for other texts."""
     directives = {text[:1] for text in known.format.split("%")[1:]}
     if directives <= ARROW_DIRECTIVES:
-        return _strptime(column, known.format)
+        seconds = _strptime(column, known.format)
+        is_short = pc.not_equal(pc.utf8_length(column), known.length or pc.utf8_length(column))
+        return pc.if_else(is_short, pa.scalar(None, pa.int64()), seconds)
     return _by_python(column, known)
 
 

@@ -37,6 +37,7 @@ from trainer.workloads.encoding.moments import (
 # The number of each unit in a second.
 UNIX_UNITS = {"milliseconds": 1_000, "microseconds": 1_000_000}
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m/%d/%Y %I:%M:%S %p")
+_DIGITS = re.compile(r"(%[YymdHMSj]){2,}")  # formats whose digits only their number tells apart
 _LABELLED = re.compile(r" ?UTC$")  # BigQuery labels wall times with it
 _SPACE = re.compile(r" (?=(?:Z|[+-]\d\d(?::?\d\d)?)$)")
 _SLASHES = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
@@ -88,6 +89,11 @@ class Timestamp(Feature, NumberLimits):
     def units_in_second(self) -> int:
         """The number of units of the format in a second."""
         return UNIX_UNITS.get(self.format, 1)
+
+    @property
+    def length(self) -> int:
+        """The length of texts in a format of digits alone, as %H%M; 0 in others."""
+        return len(_EPOCH.strftime(self.format)) if _DIGITS.fullmatch(self.format) else 0
 
     @property
     def cyclic_parts(self) -> tuple[str, ...]:
@@ -157,8 +163,9 @@ class Timestamp(Feature, NumberLimits):
         if divisor > 1 and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,17}\s*", value):
             value = int(value)
         has_format = bool(self.format) and divisor == 1
-        if has_format and type(value) is int and self.seconds_of(str(value)) is not None:
-            value = str(value)
+        if has_format and type(value) is int:
+            text = str(value).zfill(self.length)
+            value = value if self.seconds_of(text) is None else text
         if isinstance(value, int | float) and not isinstance(value, bool):
             if abs(value) < _MOST_SECONDS:
                 return int(value // divisor)
@@ -198,7 +205,7 @@ class Timestamp(Feature, NumberLimits):
         if "%b" in form:
             text = MONTH.sub(lambda match: _MONTHS[match[1].lower()], text)
             form = form.replace("%b. ", "%b ")
-        moment = _try_format(text, form)
+        moment = _try_format(text, form) if len(text) == (self.length or len(text)) else None
         if moment is None or "%y" not in form:
             return moment
         last = self.last_year
