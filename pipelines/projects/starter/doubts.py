@@ -19,10 +19,10 @@ from trainer.workloads.declarations.written import Written
 TIME_OF_DAY = "%H%M"
 DIGIT_TIMES = {"%Y%m%d": 8, "%m%d%Y": 8, "%d%m%Y": 8, "%Y%m": 6, TIME_OF_DAY: 4}
 YEARS = range(1900, 2200)
-MANY_TIMES, MANY_MINUTES = 50, 12  # different ones, which are no chance
+MANY_TIMES, MANY_HOURS = 50, 6  # different ones, which are no chance
 CLOCK = r"^(\d+ days?,? \+?)?-?\d{1,3}(:[0-5]\d){1,2}(\.\d+)?( ?[AaPp][Mm])?$"
 DAY_TIMES = [Timestamp("", format=clock.strip()) for clock in CLOCKS if clock.startswith(" %")]
-UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,:\'\s]\S*)$"
+UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,:/\'\s]\S*)$"
 ORDINALS = {"st", "nd", "rd", "th"}
 MOST_UNITS = 5  # of a column
 MOST_MARKERS = 5
@@ -32,11 +32,8 @@ LIST_SEPARATORS = (";", ",")
 def doubt_of(column: TableColumn) -> str:
     """Return what the values of a column may be besides, as the end of a note; "" of nothing."""
     texts = column.present.unique()
-    kinds = (_clocks, _odd_numbers, _units, _lists)
-    doubts = [
-        _digits(column, texts),
-        *(kind(column, texts) for kind in kinds if column.written is None),
-    ]
+    kinds = (_digits,) if column.written else (_digits, _clocks, _odd_numbers, _units, _lists)
+    doubts = (kind(column, texts) for kind in kinds)
     return next((f"; perhaps {doubt}" for doubt in doubts if doubt), "")
 
 
@@ -48,9 +45,9 @@ def digit_formats(texts: pa.Array) -> list[str]:
         seconds = seconds_in(padded, Timestamp("", format=form)).drop_null()
         if len(seconds) < (1 - MOST_ODD) * len(texts):
             continue
-        years, minutes = (part_of(seconds, part).unique() for part in ("year", "minute"))
-        is_many = len(seconds) >= MANY_TIMES and len(minutes) >= MANY_MINUTES
-        if {*years.to_pylist()} <= {*YEARS} and (is_many or form != TIME_OF_DAY):
+        years, hours = (part_of(seconds, part).to_pylist() for part in ("year", "hour"))
+        is_many = len({*hours}) >= MANY_HOURS and len(hours) - hours.count(0) >= MANY_TIMES
+        if {*years} <= {*YEARS} and (is_many or form != TIME_OF_DAY):
             formats.append(form)
     return formats
 
@@ -66,11 +63,9 @@ def _digits(column: TableColumn, texts: pa.Array) -> str:
     if not formats:
         return ""
     width = DIGIT_TIMES[formats[0]]
-    others = texts.filter(pc.not_equal(pc.utf8_length(texts), width))
-    write = ""
-    if len(others):
-        other = others[0].as_py()
-        write = f"write {re.sub(POINT_ZERO, '', other).zfill(width)} for {other}, and "
+    other = next((text for text in texts.to_pylist() if len(text) != width), "")
+    padded = re.sub(POINT_ZERO, "", other).zfill(width)
+    write = f"write {padded} for {other}, and " if other else ""
     what = "times of day" if formats == [TIME_OF_DAY] else "dates"
     options = " or ".join(_option(column, form) for form in formats)
     return f"{what}: to read them so, {write}give {options}"

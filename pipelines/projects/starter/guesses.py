@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -185,10 +186,10 @@ def _is_time(column: TableColumn, form: str) -> bool:
     time = column.time or (_whole_time(column) if TIME_NAME.search(form) else None)
     if time is None:
         return False
-    names = [name for name in ("format", "last_year") if vars(time)[name] != vars(USUAL)[name]]
-    arguments: Json = {name: vars(time)[name] for name in names}
-    if parts := _parts_of(seconds_in(column.present.unique(), time).drop_null()):
-        arguments["parts"] = parts
+    time = replace(time, parts=_parts_of(seconds_in(column.present.unique(), time).drop_null()))
+    arguments = {
+        name: own for name, own in vars(time).items() if name != "name" and own != vars(USUAL)[name]
+    }
     is_unix = column.is_whole and "%" not in time.format
     seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
     is_said = is_unix and bool(time.format)
@@ -197,10 +198,10 @@ def _is_time(column: TableColumn, form: str) -> bool:
 
 
 def _parts_of(seconds: pa.Array) -> tuple[str, ...]:
-    """Return the parts that a model gets of times, by those in which they differ; () the usual."""
+    """Return the parts that a model gets of times, by those in which they differ."""
     differ = {part for part in TIME_PARTS if len(part_of(seconds, part).unique()) > 1}
     if differ & {"hour", "minute"}:
-        return () if differ & {"year", "month", "day"} else ("hour", "minute")
+        return USUAL.parts if differ & {"year", "month", "day"} else ("hour", "minute")
     if "day" in differ:
         return ("month", "weekday")
     return ("year", "month") if "month" in differ else ("year",)

@@ -128,8 +128,9 @@ def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
     directives = {text[:1] for text in known.format.split("%")[1:]}
     if directives <= ARROW_DIRECTIVES:
         seconds = _strptime(column, known.format)
-        is_short = pc.not_equal(pc.utf8_length(column), known.length or pc.utf8_length(column))
-        return pc.if_else(is_short, pa.scalar(None, pa.int64()), seconds)
+        lengths = pc.utf8_length(column)
+        is_whole = pc.equal(lengths, known.length or lengths)
+        return pc.if_else(is_whole, seconds, pa.scalar(None, pa.int64()))
     return _by_python(column, known)
 
 

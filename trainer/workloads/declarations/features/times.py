@@ -205,7 +205,7 @@ class Timestamp(Feature, NumberLimits):
         if "%b" in form:
             text = MONTH.sub(lambda match: _MONTHS[match[1].lower()], text)
             form = form.replace("%b. ", "%b ")
-        moment = _try_format(text, form) if len(text) == (self.length or len(text)) else None
+        moment = _try_format(text, form) if self.length in (0, len(text)) else None
         if moment is None or "%y" not in form:
             return moment
         last = self.last_year
