@@ -200,5 +200,5 @@ def _new_texts(summary: Json, feature: Any, *, is_inferred: bool) -> Iterator[tu
     if not feature.HasField("distribution_constraints"):
         least = 1.0
     severity = ERROR if share < least and not is_inferred else WARNING
-    shown = ", ".join(repr(value) for value in list(new)[:3])
+    shown = ", ".join(map(repr, [*new][:3]))
     yield severity, f"has {len(new)} values that are not in the schema: {shown}"

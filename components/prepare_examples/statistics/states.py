@@ -40,6 +40,7 @@ and the split has "pixels": {"mean": [a number per channel], "std": […]}, of b
 """
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -65,7 +66,7 @@ class Strings:
     num_missing: int = 0
     num_present: int = 0
     is_exact: bool = True
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     num_listed: int = NUM_TOP_VALUES
 
     def add(self, column: pa.Array) -> None:
@@ -73,7 +74,7 @@ class Strings:
         self.num_missing += column.null_count
         present = column.drop_null()
         self.num_present += len(present)
-        self._count(_counted(self._values(present)))
+        self._count(counted_texts(self._values(present)))
 
     def merge(self, other: "Strings") -> None:
         """Add the counts of another instance."""
@@ -94,12 +95,11 @@ class Strings:
         }
 
     def _count(self, counts: dict[str, int]) -> None:
-        for value, count in counts.items():
-            self.counts[value] = self.counts.get(value, 0) + count
+        self.counts.update(counts)
         kept = self._kept()
         if kept is not None:
             self.is_exact = False
-            self.counts = {value: self.counts[value] for value in kept}
+            self.counts = Counter({value: self.counts[value] for value in kept})
 
     def _ranked(self, most: int) -> list[list[str | int]]:
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
@@ -112,7 +112,9 @@ class Strings:
         """Return the values to keep, None for all."""
         if len(self.counts) <= MAX_STRINGS:
             return None
-        return sorted(self.counts, key=_text_hash)[:MAX_STRINGS]
+        return sorted(
+            self.counts, key=lambda text: hashlib.blake2b(text.encode(), digest_size=8).digest()
+        )[:MAX_STRINGS]
 
 
 @dataclass
@@ -154,14 +156,11 @@ def _lower(texts: pa.Array) -> pa.Array:
     )
 
 
-def _counted(values: pa.Array) -> dict[str, int]:
+def counted_texts(values: pa.Array) -> dict[str, int]:
+    """Return how often each text occurs."""
     counted = values.value_counts()
     columns = (counted.field(name).to_pylist() for name in ("values", "counts"))
     return dict(zip(*columns, strict=True))
-
-
-def _text_hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 @dataclass
@@ -172,8 +171,7 @@ class Lists:
     num_missing: int = 0
     num_present: int = 0
     num_values: int = 0
-    min_length: int | None = None
-    max_length: int | None = None
+    lengths: tuple[int, ...] = ()  # the least and the greatest, if there are any
 
     def add(self, column: pa.Array) -> None:
         """Count a column of lists or nulls."""
@@ -185,32 +183,31 @@ class Lists:
         values = pc.list_flatten(present)
         for start in range(0, len(values), MAX_VALUES):
             self.values.add(values[start : start + MAX_VALUES])
-        self._count(len(present), len(values), lengths["min"], lengths["max"])
+        self._count(len(present), len(values), (lengths["min"], lengths["max"]))
 
     def merge(self, other: "Lists") -> None:
         """Add the counts of another instance."""
         self.num_missing += other.num_missing
         self.values.merge(other.values)  # type: ignore[arg-type]
-        if other.min_length is not None and other.max_length is not None:
-            counts = (other.num_present, other.num_values)
-            self._count(*counts, other.min_length, other.max_length)
+        self._count(other.num_present, other.num_values, other.lengths)
 
-    def _count(self, num_present: int, num_values: int, shortest: int, longest: int) -> None:
+    def _count(self, num_present: int, num_values: int, lengths: tuple[int, ...]) -> None:
         self.num_present += num_present
         self.num_values += num_values
-        self.min_length = shortest if self.min_length is None else min(self.min_length, shortest)
-        self.max_length = longest if self.max_length is None else max(self.max_length, longest)
+        if both := self.lengths + lengths:
+            self.lengths = (min(both), max(both))
 
     def summary(self) -> Json:
         """Return the FEATURE of statistics.json."""
+        shortest, longest = self.lengths or (None, None)
         return {
             **self.values.summary(),
             "num_present": self.num_present,
             "num_missing": self.num_missing,
             "is_list": True,
             "num_values": self.num_values,
-            "min_length": self.min_length,
-            "max_length": self.max_length,
+            "min_length": shortest,
+            "max_length": longest,
         }
 
 
@@ -229,11 +226,9 @@ def new_statistic(
         is_time: True if the numbers are times.
     """
     listed = max(num_listed, NUM_TOP_VALUES)
-    statistic: Statistic
-    if kind == "words":
-        statistic = Words(num_listed=listed)
-    elif kind == "text":
-        statistic = Strings(num_listed=listed)
+    statistic: Numbers | Strings
+    if kind in ("words", "text"):
+        statistic = (Words if kind == "words" else Strings)(num_listed=listed)
     else:
         stored = "FLOAT" if kind == "float" else "INT"
         statistic = Numbers(stored, num_listed=listed, is_time=is_time)

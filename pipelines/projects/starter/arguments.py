@@ -10,44 +10,37 @@ LABEL_KINDS = ("binary", "classes", "multilabel", "regression")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to a parser."""
-    parser.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="to write; its name is the name"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="to write; its name is the name")
+    add(
         "--table",
         nargs="+",
         metavar="FILE",
         help="CSV, JSON lines (also gzipped) or Parquet files, or a folder of them",
     )
-    parser.add_argument(
+    add(
         "--images",
         metavar="DIR",
         help="a folder with a folder of images for each class; with --table, the folder of the"
         " pictures that its rows name",
     )
-    parser.add_argument(
-        "--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files"
-    )
-    parser.add_argument(
+    add("--records", nargs="+", metavar="DIR", help="folders of TFRecords, or files")
+    add(
         "--script",
         type=Path,
         metavar="FILE",
         help="a Python script that trains a Keras model on the data by trainyard.fit: it is run up"
         " to this call, and the workload trains the same",
     )
-    parser.add_argument(
-        "--header", default="", metavar="A,B,C", help="the columns of CSV files without a header"
-    )
-    parser.add_argument(
-        "--label", metavar="COLUMN", help="the column, or feature of records, to predict"
-    )
-    parser.add_argument(
+    add("--header", default="", metavar="A,B,C", help="the columns of CSV files without a header")
+    add("--label", metavar="COLUMN", help="the column, or feature of records, to predict")
+    add(
         "--kind",
         choices=LABEL_KINDS,
         default="",
         help="of the label; default: two values are binary, few are classes, numbers a regression",
     )
-    parser.add_argument(
+    add(
         "--written",
         action="append",
         default=[],
@@ -55,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how a column is written: its form of 1234.5, as 1.234,5; a format of times, as"
         " %%d/%%m/%%Y; or text. Without COLUMN= it holds for all that may be read in several ways",
     )
-    parser.add_argument(
-        "--positive", default="", metavar="VALUE", help="the positive class of a binary label"
-    )
+    add("--positive", default="", metavar="VALUE", help="the positive class of a binary label")
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:

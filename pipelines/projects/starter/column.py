@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.statistics.states import counted_texts
 from components.prepare_examples.tables.values.written import numbers_of
 from pipelines.projects.literals import SourceText, call
 from trainer import Json
@@ -70,7 +71,6 @@ class TableColumn:
         length: the number of numbers in each list, or 0.
         num_infinite: how many values are infinite.
         has_blanks: there were blanks around values.
-        unread: a text that looks like a time, of values that no format reads.
         role: FEATURE, KEY, GROUP, IGNORED or LABEL.
         kind: of a feature or label, such as `Number`; else "".
         arguments: of the declaration, after the name.
@@ -88,7 +88,6 @@ class TableColumn:
     num_infinite: int = 0
     has_blanks: bool = False
     reading: Reading = field(default_factory=Reading)
-    unread: str = ""
     role: str = ""
     kind: str = ""
     arguments: Json = field(default_factory=dict)
@@ -139,9 +138,7 @@ class TableColumn:
     @cached_property
     def counts(self) -> dict[str, int]:
         """The numbers of rows by their text."""
-        counted = self.texts.drop_null().value_counts()
-        texts, numbers = (counted.field(name).to_pylist() for name in ("values", "counts"))
-        return dict(zip(texts, numbers, strict=True))
+        return counted_texts(self.texts.drop_null())
 
     @cached_property
     def values(self) -> pa.Array:

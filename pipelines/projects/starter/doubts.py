@@ -7,47 +7,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.values.times import part_of
-from components.prepare_examples.tables.values.written import numbers_of
-from components.shared.text.value_text import first_of
+from components.prepare_examples.tables.values.written import NUMBER_PATTERN
 from pipelines.projects.literals import call
 from pipelines.projects.starter.column import FEWEST_NUMBERS, MOST_ODD, POINT_ZERO, TableColumn
-from pipelines.projects.starter.forms import CLOCKS, CODE, MOST_UNLIKE, seconds_in
+from pipelines.projects.starter.forms import (
+    CLOCKS,
+    CODE,
+    LIKE_TIME,
+    MAX_TRIED,
+    MOST_UNLIKE,
+    seconds_in,
+)
 from trainer.workloads.declarations.features import Timestamp
-from trainer.workloads.declarations.written import Written
 
 # The formats of whole numbers that are dates or times of day, with the number of their digits.
 TIME_OF_DAY = "%H%M"
-DIGIT_TIMES = {"%Y%m%d": 8, "%m%d%Y": 8, "%d%m%Y": 8, "%Y%m": 6, TIME_OF_DAY: 4}
+DIGIT_TIMES = {8: ("%Y%m%d", "%m%d%Y", "%d%m%Y"), 6: ("%Y%m",), 4: (TIME_OF_DAY,)}
 YEARS = range(1900, 2200)
-MANY_TIMES, MANY_HOURS = 50, 6  # different ones, which are no chance
+MANY_HOURS, OF_HOUR = 6, 8  # times of day, and of them in an hour on average, which are no chance
 CLOCK = r"^(\d+ days?,? \+?)?-?\d{1,3}(:[0-5]\d){1,2}(\.\d+)?( ?[AaPp][Mm])?$"
 DAY_TIMES = [Timestamp("", format=clock.strip()) for clock in CLOCKS if clock.startswith(" %")]
 UNIT = r"^[+-]?[0-9][0-9.,\' ]*(?P<unit>[^0-9.,:/\'\s]\S*)$"
 ORDINALS = {"st", "nd", "rd", "th"}
 MOST_UNITS = 5  # of a column
-MOST_MARKERS = 5
+MOST_SHOWN = 5
 LIST_SEPARATORS = (";", ",")
 
 
 def doubt_of(column: TableColumn) -> str:
     """Return what the values of a column may be besides, as the end of a note; "" of nothing."""
     texts = column.present.unique()
-    kinds = (_digits,) if column.written else (_digits, _clocks, _odd_numbers, _units, _lists)
+    kinds = (
+        (_digits,) if column.written else (_digits, _clocks, _times, _odd_numbers, _units, _lists)
+    )
     doubts = (kind(column, texts) for kind in kinds)
     return next((f"; perhaps {doubt}" for doubt in doubts if doubt), "")
 
 
 def digit_formats(texts: pa.Array) -> list[str]:
     """Return the formats of dates or times of day that different texts of digits may have."""
-    longest, formats = pc.max(pc.utf8_length(texts)).as_py(), []
-    for form in [form for form, width in DIGIT_TIMES.items() if width == longest]:
-        padded = pc.utf8_lpad(texts, longest, "0")
+    width, formats = pc.max(pc.utf8_length(texts)).as_py(), []
+    for form in DIGIT_TIMES.get(width, ()):
+        padded = pc.utf8_lpad(texts, width, "0")
         seconds = seconds_in(padded, Timestamp("", format=form)).drop_null()
-        if len(seconds) < (1 - MOST_ODD) * len(texts):
-            continue
         years, hours = (part_of(seconds, part).to_pylist() for part in ("year", "hour"))
-        is_many = len({*hours}) >= MANY_HOURS and len(hours) - hours.count(0) >= MANY_TIMES
-        if {*years} <= {*YEARS} and (is_many or form != TIME_OF_DAY):
+        is_many = MANY_HOURS <= len({*hours}) <= len(hours) / OF_HOUR
+        is_read = len(seconds) >= (1 - MOST_ODD) * len(texts) and {*years} <= {*YEARS}
+        if is_read and (is_many or form != TIME_OF_DAY):
             formats.append(form)
     return formats
 
@@ -57,41 +63,43 @@ def _option(column: TableColumn, form: str) -> str:
 
 
 def _digits(column: TableColumn, texts: pa.Array) -> str:
-    if column.written and not column.is_whole:
+    texts = pc.replace_substring_regex(texts, POINT_ZERO, "")
+    if not (formats := digit_formats(texts)):
         return ""
-    formats = digit_formats(pc.replace_substring_regex(texts, POINT_ZERO, ""))
-    if not formats:
-        return ""
-    width = DIGIT_TIMES[formats[0]]
-    other = next((text for text in texts.to_pylist() if len(text) != width), "")
-    padded = re.sub(POINT_ZERO, "", other).zfill(width)
-    write = f"write {padded} for {other}, and " if other else ""
+    width = pc.max(pc.utf8_length(texts)).as_py()
     what = "times of day" if formats == [TIME_OF_DAY] else "dates"
     options = " or ".join(_option(column, form) for form in formats)
-    return f"{what}: to read them so, {write}give {options}"
+    return f"{what}: with {width} digits, as {texts[0].as_py().zfill(width)}, {options} reads them"
 
 
 def _clocks(column: TableColumn, texts: pa.Array) -> str:
     if not pc.all(pc.match_substring_regex(texts, CLOCK)).as_py():
         return ""
-    formats = [form for form in DAY_TIMES if not seconds_in(texts, form).null_count]
+    formats = [form.format for form in DAY_TIMES if not seconds_in(texts, form).null_count]
     if not formats:
         return "durations: write them as numbers of one unit to use them"
-    option = _option(column, formats[0].format)
+    option = _option(column, formats[0])
     return f"times of day or durations: give {option} for times, write durations as numbers"
 
 
 def _odd_numbers(column: TableColumn, texts: pa.Array) -> str:
     """Return a doubt about numbers among which a few texts are none."""
-    odd = texts.filter(numbers_of(texts, Written()).is_null()).to_pylist()
-    is_code = pc.any(pc.match_substring_regex(texts, CODE)).as_py()
-    num_numbers = len(texts) - len(odd)
-    if is_code or not odd or num_numbers < FEWEST_NUMBERS or len(odd) > MOST_UNLIKE * len(texts):
+    odd = texts.filter(pc.invert(pc.match_substring_regex(texts, NUMBER_PATTERN))).to_pylist()
+    is_few = 0 < len(odd) <= MOST_UNLIKE * len(texts) and len(texts) >= FEWEST_NUMBERS
+    if not is_few or pc.any(pc.match_substring_regex(texts, CODE)).as_py():
         return ""
-    shown = first_of([*map(repr, odd)], MOST_MARKERS)
-    number = call("Number", column.declared, missing=tuple(odd))
-    declare = f", or, if they mean a missing value, declare {number}" * (len(odd) <= MOST_MARKERS)
-    return f"numbers, but for {shown}: correct the file{declare}"
+    number = call("Number", column.declared, missing=tuple(odd[:MOST_SHOWN]))
+    what = f"numbers, but for {len(odd)}, as {odd[0]!r}"
+    return f"{what}: correct the file, or, if they mean missing, declare {number}"
+
+
+def _times(column: TableColumn, texts: pa.Array) -> str:
+    """Return a doubt about texts of which nearly all look like times."""
+    like = [text for text in texts[:MAX_TRIED].to_pylist() if re.search(LIKE_TIME, text)]
+    if len(like) <= (1 - MOST_UNLIKE) * len(texts[:MAX_TRIED]):
+        return ""
+    option = _option(column, "FORMAT")
+    return f"times, as {like[0]!r}, but no format reads all: write them in one, or give {option}"
 
 
 def _units(column: TableColumn, texts: pa.Array) -> str:

@@ -109,8 +109,6 @@ def read_forms(
             raise DataError(
                 f"--written {column.name}={own}: it does not read all values, as {unread[0]!r}"
             )
-        if not own and not readings:
-            column.unread = _time_in([*column.counts][:MAX_TRIED])
         if len(readings) > 1 and column.num_unique > 1:  # one tells nothing in any form
             doubts.append(_doubt(column.name, readings, texts))
     if doubts:
@@ -134,12 +132,6 @@ def _readings(column: TableColumn, texts: pa.Array, told: str) -> dict[str, Read
             least = min(reading.num_odd for reading in found.values())
             return {option: own for option, own in found.items() if own.num_odd == least}
     return {}
-
-
-def _time_in(texts: Sequence[str]) -> str:
-    """Return the first of texts that look like times, "" if some do not."""
-    like_times = [text for text in texts if re.search(LIKE_TIME, text)]
-    return like_times[0] if len(like_times) > (1 - MOST_UNLIKE) * len(texts) else ""
 
 
 def _decided(

@@ -112,10 +112,11 @@ def _guess_role(column: TableColumn, num_rows: int) -> None:
         seen = f"lists of {length} numbers"
         column.guess(FEATURE, "Number", {"length": length}, seen=seen)
         return
-    if not (
-        _is_time(column, form) or _is_identifier(column, form, num_rows) or _is_number(column, form)
-    ):
-        _guess_words(column, num_rows)
+    if not (_is_time(column, form) or _is_identifier(column, form, num_rows)):
+        if not _is_number(column, form):
+            _guess_words(column, num_rows)
+        if doubt := doubt_of(column):
+            column.seen, column.is_said = column.seen + doubt, True
     if num_missing := num_rows - len(column.present) - len(column.reading.mistakes):
         column.seen += f"; missing in {rows_text(num_missing)}"
     if column.perhaps_missing and column.role == FEATURE:
@@ -128,7 +129,6 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
     large = [text for text, why in column.reading.mistakes.items() if why == TOO_LARGE]
     num_infinite = column.num_infinite + sum(column.counts[text] for text in large)
     what = f"{large[0]!r} and the like" if large else "infinite"
-    unread = f"it looks like times, such as {column.unread!r}, but no format reads all"
     reasons = {
         f"values of the type {column.unusable}: {UNUSABLE}": column.unusable,
         f"{what} in {rows_text(num_infinite)}: write them as empty to use it": (
@@ -142,7 +142,6 @@ def _useless(column: TableColumn, form: str, num_rows: int) -> str:
         f"{''.join(column.present[:1].to_pylist())!r} in all rows": (
             column.num_unique == 1 and num_present == num_rows
         ),
-        f"{unread}: write them in one, or name it with --written": column.unread,
     }
     return next((reason for reason, is_so in reasons.items() if is_so), "")
 
@@ -192,7 +191,7 @@ def _is_time(column: TableColumn, form: str) -> bool:
     }
     is_unix = column.is_whole and "%" not in time.format
     seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
-    is_said = is_unix and bool(time.format)
+    is_said = time.format in UNIX_UNITS
     column.guess(FEATURE, "Timestamp", arguments, seen=seen, is_said=is_said)
     return True
 
@@ -229,13 +228,12 @@ def _is_number(column: TableColumn, form: str) -> bool:
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     kept = len(column.numbers.cast(pa.float32()).unique())
     is_named, is_long = CODE_NAME.search(form), kept < KEPT_APART * len(column.numbers.unique())
-    doubt = doubt_of(column)
     if column.is_whole and (is_named or is_long):
         if column.num_unique > max(MOST_CODES, len(column.present) / 2):
-            column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from{doubt}")
+            column.guess(IGNORED, seen=f"{seen}: codes, too many to learn from")
             return True
         why = "codes, by the name" if is_named else "codes with more digits than a Number keeps"
-        _guess_category(column, f"{seen}: {why}{doubt}", is_said=is_long or bool(doubt))
+        _guess_category(column, f"{seen}: {why}", is_said=is_long)
         return True
     is_positive = low >= 0 and not SIGNED_NAME.search(form)
     arguments: Json = {"low": 0} if is_positive else {}
@@ -244,7 +242,7 @@ def _is_number(column: TableColumn, form: str) -> bool:
     if is_positive and median > 0 and top > SKEW * median:
         arguments["is_logarithmic"] = True
         seen += f"; half of them below {median:g}"
-    column.guess(FEATURE, "Number", arguments, seen=seen + doubt, is_said=bool(doubt))
+    column.guess(FEATURE, "Number", arguments, seen=seen)
     return True
 
 
@@ -256,23 +254,21 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
     words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
     has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
     has_letters = pc.any(pc.match_substring_regex(texts, r"\pL")).as_py()  # unlike telephones
-    doubt = doubt_of(column)
     if column.is_list:
         arguments = {"separator": LIST_SEPARATOR}
         column.guess(FEATURE, "Category", arguments, seen=f"lists, such as {example}")
     elif pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
         seen = f"codes with zeros in front, such as {pc.min(texts).as_py()}; {_shares(column)}"
-        _guess_category(column, seen + doubt, is_said=True)
+        _guess_category(column, seen, is_said=True)
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
-        seen = f"{unique:,} texts of {words:.0f} words{doubt}"
-        column.guess(FEATURE, "Text", seen=seen, is_said=bool(doubt))
+        column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     elif is_unique:
         seen = f"another value in nearly every row, such as {example}: an identifier"
-        column.guess(IGNORED, seen=seen + doubt)
+        column.guess(IGNORED, seen=seen)
     else:
         is_rare = unique > max(MOST_CODES, len(texts) / 2)
-        seen = _shares(column) + "; few rows of each" * is_rare + doubt
-        _guess_category(column, seen, is_said=is_rare or bool(doubt))
+        seen = _shares(column) + "; few rows of each" * is_rare
+        _guess_category(column, seen, is_said=is_rare)
 
 
 def _guess_category(column: TableColumn, seen: str, *, is_said: bool) -> None:

@@ -55,9 +55,7 @@ def guess_label(
         column = replace(column, texts=pc.replace_substring_regex(column.texts, POINT_ZERO, ""))
         positive = re.sub(POINT_ZERO, "", positive)
     if column.num_unique < 2:  # noqa: PLR2004
-        values = [*map(repr, [*column.ranked, *column.reading.markers])]
-        values += ["empty"] * bool(column.texts.null_count)
-        what = f"it is {' or '.join(values)} in all rows"
+        what = f"it is {repr(column.ranked[0]) if column.ranked else 'empty'} in all rows"
         raise DataError(f"--label {name}: {what}, so there is nothing to learn")
     if kind in ("", BINARY):
         column = _without_mistakes(column)

@@ -1,7 +1,7 @@
 """The values of a label, from a table's files to the examples."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,12 @@ import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import TableSchema
-from components.prepare_examples.tables.values.written import check_limits, parse_list, to_integers
+from components.prepare_examples.tables.values.written import (
+    check_limits,
+    mapped,
+    parse_list,
+    to_integers,
+)
 from trainer.workloads.declarations.features import Category
 from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 from trainer.workloads.declarations.storage import INT
@@ -29,7 +34,7 @@ def parse_label(column: pa.Array, schema: TableSchema, bad: BadRows) -> pa.Array
     """
     label = schema.label
     if spellings := getattr(label, "spellings", None):
-        column = _mapped(column, lambda text: spelled(text, spellings), pa.string())
+        column = mapped(column, lambda text: spelled(text, spellings), pa.string())
     match label:
         case Multilabel():
             return _several(column, label, bad)
@@ -82,7 +87,7 @@ def _number(text: str) -> float | None:
 def _binary(column: pa.Array, label: Binary, negative: str | None, bad: BadRows) -> pa.Array:
     """Return 1 for the positive value, else 0; a row with neither value is bad."""
     positive = binary_text(str(label.positive), label.positive)
-    texts = _mapped(column, lambda value: binary_text(value, label.positive), pa.string())
+    texts = mapped(column, lambda value: binary_text(value, label.positive), pa.string())
     if negative is not None:
         is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, negative, None])))
         bad.add(
@@ -98,15 +103,11 @@ def _class_values(column: pa.Array, label: Classes, bad: BadRows, *, is_integer:
         column = to_integers(column, label.name, bad)
     if label.values:
         known = set(label.values) if is_integer else _texts_of(label)
-        counted = column.dictionary_encode()
-        values = counted.dictionary.to_pylist()
-        wrong_codes = [code for code, value in enumerate(values) if value not in known]
-        codes = np.asarray(counted.indices.fill_null(-1))
         allowed = _shown(label)
         bad.add(
-            np.isin(codes, wrong_codes),
+            pc.invert(pc.is_in(column, pa.array([*known, None]))),
             label.name,
-            lambda row: f"{values[codes[row]]!r} is not a class; allowed: {allowed}",
+            lambda row: f"{column[row].as_py()!r} is not a class; allowed: {allowed}",
         )
     return column
 
@@ -115,22 +116,14 @@ def _several(column: pa.Array, label: Multilabel, bad: BadRows) -> pa.Array:
     """Return lists of labels; a missing value is an empty list."""
     labels = parse_list(column, Category(label.name, separator=label.separator), bad)
     if label.values:
-        allowed = _texts_of(label)
-        shown = _shown(label)
-        wrong = [text for text in labels.flatten().unique().to_pylist() if text not in allowed]
-        if wrong:
-            for row, values in enumerate(labels.to_pylist()):
-                for value in values or ():
-                    if value in wrong:
-                        bad.put(row, label.name, f"{value!r} is not a label; allowed: {shown}")
+        values, allowed = labels.flatten(), _shown(label)
+        bad.add(
+            pc.invert(pc.is_in(values, pa.array([*_texts_of(label)]))),
+            label.name,
+            lambda place: f"{values[place].as_py()!r} is not a label; allowed: {allowed}",
+            rows=np.asarray(pc.list_parent_indices(labels)),
+        )
     return pc.coalesce(labels, pa.scalar([], labels.type))
-
-
-def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
-    """Return the function's result for each text, called once for each distinct one."""
-    encoded = column.dictionary_encode()
-    results = [function(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(results, kind).take(encoded.indices)
 
 
 def _texts_of(label: Classes | Multilabel) -> set[str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.output.quarantine import BadRows
+from components.prepare_examples.tables.values.written import mapped
 from trainer.workloads.declarations.features import UNIX_UNITS, Timestamp
 from trainer.workloads.encoding.moments import time_part
 
@@ -21,7 +22,7 @@ FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # Directives that Arrow parses as Python does, apart from the days of short months.
 ARROW_DIRECTIVES = set("YmdHMSIp%")
 # The offset at the end of a time: Z, +02, -0500 or -05:00.
-OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+OFFSET = r":\d\d(?:\.\d+)? ?(?P<offset>Z|[+-]\d\d(?::?\d\d)?)$"
 DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
 MAX_SHORT_DAYS = 3  # the 31st of February is 3 March to Arrow
 FIRST_YEAR = 1000  # Arrow parses years of fewer digits, too
@@ -103,35 +104,26 @@ def _parse_texts(column: pa.Array, known: Timestamp, zones: Counter[str]) -> pa.
     is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
     digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
     seconds = digits.cast(pa.int64())
-    plain = pc.replace_substring_regex(column, OFFSET, r"\1")
-    plain = pc.replace_substring_regex(plain, r"(\.\d+)?( ?UTC)?$", "")
+    plain = pc.replace_substring_regex(column, r"(\.\d+)?( ?UTC)?$", "")
     plain = pc.replace_substring_regex(plain, r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3")
     plain = pc.replace_substring_regex(plain, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
     for spelling in FORMATS:
         seconds = pc.coalesce(seconds, _strptime(plain, spelling))
-    offsets = pc.replace_substring_regex(column, f"^.*{OFFSET}", r"\2")
-    has_offset = pc.match_substring_regex(column, OFFSET).fill_null(False)
-    if not pc.any(has_offset).as_py():
-        return seconds
-    counted = offsets.filter(has_offset).value_counts().to_pylist()
+    offsets = pc.struct_field(pc.extract_regex(column, OFFSET), "offset").drop_null()
+    counted = offsets.value_counts().to_pylist()
     zones.update({f"{known.name} {entry['values']}": entry["counts"] for entry in counted})
-    shifts = [_offset_seconds(entry["values"]) for entry in counted]
-    named = pa.array([entry["values"] for entry in counted], pa.string())
-    shift = pa.array(shifts, pa.int64()).take(pc.index_in(offsets, named))
-    instants = pc.subtract(seconds, shift).view(pa.timestamp("s", "UTC"))
-    walls = wall_times(instants, known).cast(pa.int64())
-    return pc.if_else(has_offset, walls, seconds)
+    is_other = seconds.is_null()
+    return pc.replace_with_mask(
+        seconds, is_other, mapped(column.filter(is_other), known.seconds_of, pa.int64())
+    )
 
 
 def _parse_format(column: pa.Array, known: Timestamp) -> pa.Array:
     """Return the seconds of texts in the column's format; null for other texts."""
     directives = {text[:1] for text in known.format.split("%")[1:]}
-    if directives <= ARROW_DIRECTIVES:
-        seconds = _strptime(column, known.format)
-        lengths = pc.utf8_length(column)
-        is_whole = pc.equal(lengths, known.length or lengths)
-        return pc.if_else(is_whole, seconds, pa.scalar(None, pa.int64()))
-    return _by_python(column, known)
+    if directives <= ARROW_DIRECTIVES and not known.length:
+        return _strptime(column, known.format)
+    return mapped(column, known.seconds_of, pa.int64())
 
 
 def _strptime(column: pa.Array, spelling: str) -> pa.Array:
@@ -143,22 +135,9 @@ def _strptime(column: pa.Array, spelling: str) -> pa.Array:
     doubtful = pc.or_(
         pc.less_equal(pc.day(parsed), MAX_SHORT_DAYS), pc.less(pc.year(parsed), FIRST_YEAR)
     ).fill_null(False)
-    again = _by_python(column.filter(doubtful), Timestamp("", format=spelling))
+    time = Timestamp("", format=spelling)
+    again = mapped(column.filter(doubtful), time.seconds_of, pa.int64())
     return pc.replace_with_mask(parsed.cast(pa.int64()), doubtful, again)
-
-
-def _by_python(column: pa.Array, known: Timestamp) -> pa.Array:
-    """Return the seconds of texts, each distinct one parsed once by Python; null for others."""
-    encoded = column.dictionary_encode()
-    seconds = [known.seconds_of(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(seconds, pa.int64()).take(encoded.indices)
-
-
-def _offset_seconds(text: str) -> int:
-    """Return the seconds of Z, +02, -0500 or -05:00."""
-    digits = text.strip("Z+-").replace(":", "").ljust(4, "0")
-    seconds = int(digits[:2]) * HOUR_SECONDS + int(digits[2:]) * 60
-    return -seconds if text.startswith("-") else seconds
 
 
 def part_of(seconds: pa.Array, part: str) -> pa.Array:

@@ -3,7 +3,8 @@
 See declarations.written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,13 @@ def numbers_of(texts: pa.Array, form: Written) -> pa.Array:
             is_last = pc.ends_with(texts, sign)
             numbers = pc.if_else(is_last, pc.multiply(numbers, factor), numbers)
     return numbers
+
+
+def mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """Return the function's result for each text, called once for each distinct one."""
+    encoded = column.dictionary_encode()
+    results = [function(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(results, kind).take(encoded.indices)
 
 
 def fit_float32(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -174,8 +182,7 @@ def _numbers(
     """Return values as float64; others are null, and their rows bad."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         texts = pc.ascii_trim_whitespace(values.cast(pa.string()))
-        is_number = pc.match_substring_regex(texts, NUMBER_PATTERN).fill_null(False)
-        numbers = pc.if_else(is_number, texts, None).cast(pa.float64())
+        numbers = numbers_of(texts, Written())
     else:
         texts = values
         numbers = values.cast(pa.float64(), safe=False)
