@@ -191,8 +191,7 @@ def _is_time(column: TableColumn, form: str) -> bool:
     }
     is_unix = column.is_whole and "%" not in time.format
     seen = f"Unix {time.format or 'seconds'}" if is_unix else f"such as {column.present[0]}"
-    is_said = time.format in UNIX_UNITS
-    column.guess(FEATURE, "Timestamp", arguments, seen=seen, is_said=is_said)
+    column.guess(FEATURE, "Timestamp", arguments, seen=seen, is_said=time.format in UNIX_UNITS)
     return True
 
 

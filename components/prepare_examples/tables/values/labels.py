@@ -89,9 +89,8 @@ def _binary(column: pa.Array, label: Binary, negative: str | None, bad: BadRows)
     positive = binary_text(str(label.positive), label.positive)
     texts = mapped(column, lambda value: binary_text(value, label.positive), pa.string())
     if negative is not None:
-        is_wrong = pc.invert(pc.is_in(texts, pa.array([positive, negative, None])))
         bad.add(
-            is_wrong,
+            pc.invert(pc.is_in(texts, pa.array([positive, negative, None]))),
             label.name,
             lambda row: f"{texts[row].as_py()!r} is neither {positive!r} nor {negative!r}",
         )
