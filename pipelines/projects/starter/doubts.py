@@ -15,7 +15,6 @@ from pipelines.projects.starter.forms import (
     CODE,
     LIKE_TIME,
     MAX_TRIED,
-    MOST_UNLIKE,
     seconds_in,
 )
 from trainer.workloads.declarations.features import Timestamp
@@ -23,6 +22,7 @@ from trainer.workloads.declarations.features import Timestamp
 # The formats of whole numbers that are dates or times of day, with the number of their digits.
 TIME_OF_DAY = "%H%M"
 DIGIT_TIMES = {8: ("%Y%m%d", "%m%d%Y", "%d%m%Y"), 6: ("%Y%m",), 4: (TIME_OF_DAY,)}
+NEARLY = 0.9  # of the texts of a column
 YEARS = range(1900, 2200)
 MANY_HOURS, OF_HOUR = 6, 8  # times of day, and of them in an hour on average, which are no chance
 CLOCK = r"^(\d+ days?,? \+?)?-?\d{1,3}(:[0-5]\d){1,2}(\.\d+)?( ?[AaPp][Mm])?$"
@@ -73,9 +73,13 @@ def _digits(column: TableColumn, texts: pa.Array) -> str:
 
 
 def _clocks(column: TableColumn, texts: pa.Array) -> str:
-    if not pc.all(pc.match_substring_regex(texts, CLOCK)).as_py():
+    if pc.mean(pc.match_substring_regex(texts, CLOCK)).as_py() < NEARLY:
         return ""
-    formats = [form.format for form in DAY_TIMES if not seconds_in(texts, form).null_count]
+    formats = [
+        form.format
+        for form in DAY_TIMES
+        if seconds_in(texts, form).null_count <= MOST_ODD * len(texts)
+    ]
     if not formats:
         return "durations: write them as numbers of one unit to use them"
     option = _option(column, formats[0])
@@ -85,7 +89,7 @@ def _clocks(column: TableColumn, texts: pa.Array) -> str:
 def _odd_numbers(column: TableColumn, texts: pa.Array) -> str:
     """Return a doubt about numbers among which a few texts are none."""
     odd = texts.filter(pc.invert(pc.match_substring_regex(texts, NUMBER_PATTERN))).to_pylist()
-    is_few = 0 < len(odd) <= MOST_UNLIKE * len(texts) and len(texts) >= FEWEST_NUMBERS
+    is_few = 0 < len(odd) <= (1 - NEARLY) * len(texts) and len(texts) >= FEWEST_NUMBERS
     if not is_few or pc.any(pc.match_substring_regex(texts, CODE)).as_py():
         return ""
     number = call("Number", column.declared, missing=tuple(odd[:MOST_SHOWN]))
@@ -96,7 +100,7 @@ def _odd_numbers(column: TableColumn, texts: pa.Array) -> str:
 def _times(column: TableColumn, texts: pa.Array) -> str:
     """Return a doubt about texts of which nearly all look like times."""
     like = [text for text in texts[:MAX_TRIED].to_pylist() if re.search(LIKE_TIME, text)]
-    if len(like) <= (1 - MOST_UNLIKE) * len(texts[:MAX_TRIED]):
+    if len(like) <= NEARLY * len(texts[:MAX_TRIED]):
         return ""
     option = _option(column, "FORMAT")
     return f"times, as {like[0]!r}, but no format reads all: write them in one, or give {option}"
@@ -107,7 +111,7 @@ def _units(column: TableColumn, texts: pa.Array) -> str:
     units = pc.struct_field(pc.extract_regex(column.present, UNIT), "unit").drop_null()
     few = sorted(units.unique().to_pylist())
     is_code = any(text.isupper() or text in ORDINALS for text in few)
-    if is_code or len(few) > MOST_UNITS or len(units) <= (1 - MOST_UNLIKE) * len(column.present):
+    if is_code or len(few) > MOST_UNITS or len(units) <= NEARLY * len(column.present):
         return ""
     return f"quantities in {', '.join(few)}: write them in one unit to use them"
 

@@ -68,7 +68,6 @@ FORMATS = [
     f"{week}{day}{clock}" for week in ("", "%a, ", "%A, ") for day in DAYS for clock in CLOCKS
 ]
 MAX_SHAPES = 20  # distinct values whose formats are tried
-MOST_UNLIKE = 0.1  # of the distinct values of a column that looks like times
 LIKE_TIME = (
     rf"^(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d\d))"
     rf"(?![-/.\d])|{MONTH.pattern[4:]}.*\d{{4}}"
