@@ -170,6 +170,7 @@ def fit(case: Case) -> Outcome:
         epochs.append(tf.data.Dataset.from_tensor_slices(shuffled).batch(BATCH_SIZE))
     data = functools.reduce(tf.data.Dataset.concatenate, epochs)
     calls = Calls()
+    model.run_eagerly = True  # of few steps most of the time would be the tracing
     model.fit(
         data,
         epochs=case.epochs,
