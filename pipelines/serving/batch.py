@@ -25,9 +25,11 @@ def folder_of(model: str) -> str:
     Raises:
         ResourceError: there is no such folder.
     """
-    if not paths.is_bucket_uri(model) and not Path(model).is_dir():
+    if paths.is_bucket_uri(model):
+        return model
+    if not Path(model).is_dir():
         raise ResourceError(f"there is no folder {model!r} with a model")
-    return model if paths.is_bucket_uri(model) else str(Path(model).absolute())
+    return str(Path(model).absolute())
 
 
 def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:
@@ -75,19 +77,20 @@ def job_request(
                 f"{uri}: on Vertex AI give JSON lines of instances; `trainyard predict` reads the"
                 " other formats on this machine"
             )
-    request = {
-        "displayName": name,
-        "model": version.name,
-        "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": list(inputs)}},
-        "outputConfig": {
-            "predictionsFormat": "jsonl",
-            "gcsDestination": {"outputUriPrefix": output_uri},
-        },
-        "dedicatedResources": {
-            "machineSpec": {"machineType": machine},
-            "startingReplicaCount": num_replicas,
-            "maxReplicaCount": num_replicas,
-        },
-        "serviceAccount": service_account,
-    }
-    return present(request)
+    return present(
+        {
+            "displayName": name,
+            "model": version.name,
+            "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": list(inputs)}},
+            "outputConfig": {
+                "predictionsFormat": "jsonl",
+                "gcsDestination": {"outputUriPrefix": output_uri},
+            },
+            "dedicatedResources": {
+                "machineSpec": {"machineType": machine},
+                "startingReplicaCount": num_replicas,
+                "maxReplicaCount": num_replicas,
+            },
+            "serviceAccount": service_account,
+        }
+    )

@@ -15,9 +15,7 @@ def add_flags(
 
     Those of each inherited model are a group of their own.
     """
-    for base in model.__mro__:
-        if not issubclass(base, Settings) or base is Settings:
-            continue
+    for base in model.__mro__[: model.__mro__.index(Settings)]:
         title, _, text = (base.__doc__ or "").partition("\n\n")
         group: Any = parser
         if base is not model:
@@ -36,10 +34,9 @@ def _options(name: str, schema: Json, *, is_required: bool) -> Json:
     if schema["type"] == "boolean":
         return {"action": "store_const", "const": "true", "help": text}
     if default := schema.get("default"):
-        shown = default
         if isinstance(default, dict):
-            shown = ",".join(f"{key}={value}" for key, value in default.items())
-        text += f" (default: {shown})"
+            default = ",".join(f"{key}={value}" for key, value in default.items())
+        text += f" (default: {default})"
     if "enum" in schema:
         text += f"; one of {', '.join(schema['enum'])}"
     names = {"integer": "N", "number": "X"}

@@ -14,6 +14,7 @@ from pipelines.serving import batch
 from trainer import paths
 from trainer.config.flags import add_flags
 from trainer.config.trust import add_trust_flags, trust_of
+from trainer.errors import ConfigError
 
 PREDICT = f"""\
 Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
@@ -66,6 +67,10 @@ def _predict(arguments: argparse.Namespace) -> int:
     }
     options = PredictOptions.from_texts(given)
     if arguments.on == "vertex":
+        if given := options.given():
+            raise ConfigError(
+                f"a batchPredictionJob of Vertex AI has no {', '.join(given)}; leave it out"
+            )
         return _create_job(arguments)
     if batch.is_folder(arguments.model):
         uri, trust = batch.folder_of(arguments.model), trust_of(arguments)

@@ -100,6 +100,9 @@ def test_on_vertex_the_command_creates_a_job(api, capsys):
     assert callable(find)
     assert capsys.readouterr().out == f"{PARENT}/batchPredictionJobs/1\n"
 
+    assert main([*words, "--max-errors", "0", "--on", "vertex", "--project", "p"]) == 2
+    assert "Vertex AI has no max_errors" in capsys.readouterr().err
+
 
 def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch, tmp_path):
     del api
