@@ -81,7 +81,7 @@ def job_request(
         {
             "displayName": name,
             "model": version.name,
-            "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": list(inputs)}},
+            "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": inputs}},
             "outputConfig": {
                 "predictionsFormat": "jsonl",
                 "gcsDestination": {"outputUriPrefix": output_uri},

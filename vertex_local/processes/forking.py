@@ -149,7 +149,7 @@ def become(spec: ForkSpec, *, parent: int, report_fd: int) -> NoReturn:
     except BaseException as error:
         os.write(report_fd, str(error).encode()[:4000])
         os._exit(1)
-    code: int = -signal.SIGINT
+    code = -signal.SIGINT
     try:
         os.close(report_fd)
         code = _exit_code(spec.run)
