@@ -4,7 +4,6 @@ import json
 from dataclasses import asdict, dataclass
 
 from components.model_version.companions import STATISTICS_FILE, read_companion_object
-from components.prepare_examples.settings.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.statistics import schema
 from components.prepare_examples.statistics.drift import (
     Drift,
@@ -14,7 +13,7 @@ from components.prepare_examples.statistics.drift import (
     read_baseline,
 )
 from components.start.news import News, short_name
-from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN
 from trainer.errors import InputError
 
 
@@ -22,16 +21,22 @@ from trainer.errors import InputError
 class AskedComparison:
     """A version to compare with, and what for: a trigger, or the baseline `previous`.
 
+    It has none of the run's other settings, such as its date, which would change the cache key.
+
     Attributes:
         verdict: of `start`: COMPARE if the drift decides.
-        trigger, prepare: parameters of the run, JSON objects.
+        drift: of the trigger.
+        is_baseline: true if the data of the version is the baseline of `prepare`.
+        drift_threshold, block_on: of `prepare`.
     """
 
     version: str
     model_uri: str
     verdict: str
-    trigger: str
-    prepare: str
+    drift: float
+    is_baseline: bool
+    drift_threshold: float
+    block_on: str
 
     def to_json(self) -> str:
         """Return the output of `start`."""
@@ -68,7 +73,6 @@ def compare(examples_dir: str, comparison: str) -> DataComparison:
     if not comparison:
         return DataComparison(news=News(verdict=TRAIN))
     asked = AskedComparison(**json.loads(comparison))
-    trigger, options = Trigger.from_json(asked.trigger), PrepareOptions.from_json(asked.prepare)
     version = short_name(asked.version)
     problem, before = f"{version} has no statistics of its data", None
     try:
@@ -78,25 +82,25 @@ def compare(examples_dir: str, comparison: str) -> DataComparison:
     if before is None:
         return DataComparison(news=News(verdict=TRAIN, reasons=(problem,)))
     drifts = measure_drift(read_baseline(examples_dir), before)
-    if options.baseline == PREVIOUS:
-        problems = drift_anomalies(drifts, options.drift_threshold)
-        schema.check(problems, block_on=options.block_on)
+    if asked.is_baseline:
+        problems = drift_anomalies(drifts, asked.drift_threshold)
+        schema.check(problems, block_on=asked.block_on)
     is_judged = asked.verdict == COMPARE
     return DataComparison(
-        news=judge_drift(drifts, trigger, version) if is_judged else News(verdict=TRAIN),
+        news=judge_drift(drifts, asked.drift, version) if is_judged else News(verdict=TRAIN),
         baseline=asked.version,
         distances=tuple(drifts),
-        words=tuple(drift.words for drift in beyond(drifts, options.drift_threshold)),
+        words=tuple(drift.words for drift in beyond(drifts, asked.drift_threshold)),
     )
 
 
-def judge_drift(drifts: list[Drift], trigger: Trigger, version: str) -> News:
-    """Return the verdict on distances from a version, the largest first."""
+def judge_drift(drifts: list[Drift], most: float, version: str) -> News:
+    """Return the verdict on distances from a version, the largest first; more than `most` train."""
     if not drifts:
         return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
     worst = drifts[0]
-    if beyond([worst], trigger.drift):
-        reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
+    if beyond([worst], most):
+        reason = f"drift since {version}: PSI {worst.psi:.3f} > {most:g} ({worst.words})"
         return News(verdict=TRAIN, reasons=(reason,))
     reason = f"largest drift since {version}: PSI {worst.psi:.3f} of {worst.feature}"
-    return News(verdict=NOTHING_NEW, reasons=(f"{reason}, at most {trigger.drift:g}",))
+    return News(verdict=NOTHING_NEW, reasons=(f"{reason}, at most {most:g}",))

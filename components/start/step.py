@@ -72,8 +72,10 @@ def start_run(
         version=baseline.version,
         model_uri=baseline.model_uri,
         verdict=news.verdict,
-        trigger=trigger,
-        prepare=prepare,
+        drift=conditions.drift,
+        is_baseline=options.baseline == PREVIOUS,
+        drift_threshold=options.drift_threshold,
+        block_on=options.block_on,
     )
     return Start(
         fingerprint=data.fingerprint,

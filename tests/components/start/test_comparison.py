@@ -11,7 +11,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.drift import Drift, beyond, drift_anomalies
 from components.start.comparison import AskedComparison, compare, judge_drift
 from components.start.news import News
-from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.start.trigger import COMPARE, NOTHING_NEW, TRAIN
 
 pytestmark = pytest.mark.fast
 VERSION = "projects/p/locations/l/models/5@3"
@@ -39,14 +39,16 @@ def folders(tmp_path):
     return examples, model
 
 
-def compared(folders, *, verdict=COMPARE, drift=0.0, **prepare):
+def compared(folders, *, verdict=COMPARE, drift=0.0, block_on="error"):
     examples, model = folders
     asked = AskedComparison(
         version=VERSION,
         model_uri=str(model),
         verdict=verdict,
-        trigger=json.dumps({"drift": drift}),
-        prepare=json.dumps(prepare),
+        drift=drift,
+        is_baseline=verdict == TRAIN,
+        drift_threshold=0.1,
+        block_on=block_on,
     )
     return compare(str(examples), asked.to_json())
 
@@ -72,14 +74,14 @@ def test_a_run_trains_if_a_feature_has_drifted_by_more_than_the_limit(folders, l
 
 
 def test_the_previous_baseline_describes_the_drift_in_words(folders):
-    found = compared(folders, verdict=TRAIN, baseline="previous")
+    found = compared(folders, verdict=TRAIN)
     assert found.news.verdict == TRAIN
     assert found.words == ("paid: Card: 20 → 40 %",)
 
 
 def test_drift_from_the_previous_baseline_fails_a_run_that_warnings_block(folders):
     with pytest.raises(DataError, match="paid"):
-        compared(folders, verdict=TRAIN, baseline="previous", block_on="warning")
+        compared(folders, verdict=TRAIN, block_on="warning")
 
 
 @pytest.mark.parametrize(
@@ -111,4 +113,4 @@ def test_a_distance_that_is_not_finite_is_a_drift(value):
     drift = Drift(feature="paid", psi=value, words="paid")
     assert beyond([drift], 0.25) == [drift]
     assert len(drift_anomalies([drift], 0.25)) == 1
-    assert judge_drift([drift], Trigger(drift=0.1), "version 3").verdict == TRAIN
+    assert judge_drift([drift], 0.1, "version 3").verdict == TRAIN
