@@ -73,7 +73,13 @@ def test_a_run_trains_if_the_record_of_the_served_model_is_damaged(damaged):
     assert str(damaged / "input.json") in news.reasons[0]
 
     asked = AskedComparison(
-        version=version, model_uri=str(damaged), verdict=TRAIN, trigger="{}", prepare="{}"
+        version=version,
+        model_uri=str(damaged),
+        verdict=TRAIN,
+        drift=0,
+        is_baseline=False,
+        drift_threshold=0.1,
+        block_on="error",
     )
     comparison = compare("unread", asked.to_json())
     assert comparison.news.verdict == TRAIN
