@@ -2,7 +2,7 @@
 
 The journal has an event `pipeline_interrupted` for each such runner. The jobs and operations that
 the run's tasks had started are cancelled, as Vertex AI does, and a new runner runs the exit tasks
-(`journal.py`).
+(`run_state.py`).
 """
 
 import json
