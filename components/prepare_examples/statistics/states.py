@@ -227,8 +227,10 @@ def new_statistic(
     """
     listed = max(num_listed, NUM_TOP_VALUES)
     statistic: Numbers | Strings
-    if kind in ("words", "text"):
-        statistic = (Words if kind == "words" else Strings)(num_listed=listed)
+    if kind == "words":
+        statistic = Words(num_listed=listed)
+    elif kind == "text":
+        statistic = Strings(num_listed=listed)
     else:
         stored = "FLOAT" if kind == "float" else "INT"
         statistic = Numbers(stored, num_listed=listed, is_time=is_time)
