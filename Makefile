@@ -156,11 +156,8 @@ push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.de
 		&& docker tag $$($(BIN)/trainyard image $(IMAGE_OPTIONS)) $$image \
 		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
 
-wheels: $(READY) ## build the wheels of trainyard-pipelines and vertex-local in dist/
-	@# From copies: a build leaves files beside the source.
-	@rm -rf build/wheels && mkdir -p build/wheels dist && git ls-files -z | tar -cf - --null -T - | tar -xf - -C build/wheels
-	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist build/wheels build/wheels/vertex_local
-	@ls dist/*.whl
+wheels: $(READY) ## build the wheels of trainyard-pipelines and vertex-local in dist/, the same bytes each time (ARGS="--url …")
+	@$(BIN)/python -m tools.wheels $(ARGS)
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)

@@ -16,6 +16,7 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from vertex_local import Json
+from vertex_local.api import comments
 from vertex_local.api.query import masks
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
@@ -175,7 +176,7 @@ class Application:
             SPACELESS_SUFFIXES
         ):
             self._service.store.reserve.require_space()
-        query = request.args.to_dict()
+        query = comments.parameters(f"{route.method} {route.pattern}", request.args.to_dict())
         if isinstance(route, RawRoute):
             fields = {name: request.headers[name] for name in route.kept if name in request.headers}
             message = Message(_body(request), fields)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vertex_local import Json
-from vertex_local.api.fields import snake_case
 from vertex_local.api.query import masks, select
 from vertex_local.api.query.masks import Mask
 from vertex_local.api.query.select import Query
@@ -24,7 +23,6 @@ from vertex_local.errors import ApiError, invalid_argument
 MAX_PAGE_SIZE = 1000
 MAX_POSITION = 2**63 - 1
 NUM_DIGEST_CHARACTERS = 12
-UNMASKED = ("operations", "schedules")  # their lists have no `readMask`
 
 
 @dataclass(frozen=True)
@@ -46,21 +44,19 @@ class Page:
             ApiError: INVALID_ARGUMENT, naming the invalid one.
         """
         filter_text = call.query.get("filter", "")
-        order_by = _value(call, "orderBy")
+        order_by = call.query.get("orderBy", "")
         query = select.build(kind, filter_text=filter_text, order_by=order_by)
         collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
-        token, mask = _value(call, "pageToken"), read_mask(call)
-        if mask and kind in UNMASKED:
-            raise invalid_argument(f"readMask is no parameter of lists of {kind}.")
+        token = call.query.get("pageToken", "")
         return cls(
             collection=collection,
             query=query,
-            size=page_size(_value(call, "pageSize")),
+            size=page_size(call.query.get("pageSize", "")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
-            mask=mask,
+            mask=read_mask(call),
         )
 
     def read(self, connection: sqlite3.Connection) -> tuple[list[int], str]:
@@ -95,12 +91,7 @@ def list_page(
 
 def read_mask(call: Call) -> Mask:
     """Return the `readMask` of a request."""
-    return masks.parse(_value(call, "readMask"), parameter="readMask")
-
-
-def _value(call: Call, parameter: str) -> str:
-    """Return a query parameter in camelCase or snake_case, or ""."""
-    return call.query.get(parameter) or call.query.get(snake_case(parameter), "")
+    return masks.parse(call.query.get("readMask", ""), parameter="readMask")
 
 
 def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:

@@ -1,6 +1,7 @@
 """Requirements of Vertex AI beyond the types of its protos, by the message that has them.
 
-Each has a row in `tests/requests.yaml`, with its source.
+`comments.py` has what a sentence of the protos' comments says; here is the rest, each with a row in
+`tests/requests.yaml` and its source.
 """
 
 import re
@@ -8,6 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from vertex_local import Json
+from vertex_local.api import comments
 from vertex_local.api.json_errors import REQUIRED, has_behavior, is_nested
 from vertex_local.errors import Violation
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 UNSET = "Required field is not set."
-MAX_NAME_CHARACTERS = 128
 LABEL = re.compile(r"[\w-]{0,63}")
 # As Vertex AI says: https://github.com/statmike/vertex-ai-mlops/issues/6
 LABELS = (
@@ -36,7 +37,8 @@ MACHINE_TYPE = re.compile(
 DEFAULT_MACHINE = "n1-standard-2"  # of a deployed model
 # https://github.com/prefect-archive/prefect-gcp/issues/175
 ACCELERATORS = "Both `accelerator_type` and `accelerator_count` should be specified or none. "
-RESOURCES = {"dedicatedResources", "automaticResources", "sharedResources"}
+# AutoscalingMetricSpec.target; those of Google's SDK that are no utilization have other targets.
+PERCENTAGES = ("cpu/utilization", "accelerator/duty_cycle")
 
 
 def violations(
@@ -47,7 +49,9 @@ def violations(
     Of an update only the `fields` that it changes are checked.
     """
     start = f"{path}." if path else ""
-    yield from ((start + name, text) for name, text in _refused(message.name, value))
+    name = message.full_name.removeprefix(f"{message.file.package}.")
+    for broken in (comments.violations(name, value, fields=fields), _refused(name, value)):
+        yield from ((start + field, text) for field, text in broken)
     for field in message.fields:
         if fields is not None and field.camelcase_name not in fields:
             continue
@@ -59,26 +63,21 @@ def violations(
 
 def _refused(message: str, value: Json) -> Iterator[Violation]:
     match message:
-        case "DedicatedResources" if value.get("minReplicaCount", 0) < 1:
-            yield "min_replica_count", "It must be greater than or equal to 1."
+        case "AutoscalingMetricSpec" if value.get("metricName", "").endswith(PERCENTAGES):
+            if not 0 <= value.get("target", 0) <= 100:  # noqa: PLR2004
+                yield "target", "The target of this metric is in percentage (1% - 100%)."
+        case "BatchDedicatedResources" if "machineType" not in value.get("machineSpec", {}):
+            yield "machine_spec.machine_type", UNSET
         case "DeployedModel" if "automaticResources" in value:
             # https://github.com/googleapis/python-aiplatform/issues/773
             problem = f"'automatic_resources' is not supported for Model {value.get('model')}."
             yield "automatic_resources", problem
-        case "DeployModelRequest" if not RESOURCES & value.get("deployedModel", {}).keys():
-            yield "deployed_model.dedicated_resources", UNSET
         case "MachineSpec":
             machine = value.get("machineType", DEFAULT_MACHINE)
             if not MACHINE_TYPE.fullmatch(machine):
                 yield "machine_type", f'Machine type "{machine}" is not supported.'
             if ("acceleratorType" in value) != ("acceleratorCount" in value):
                 yield "accelerator_type", ACCELERATORS
-        case "Port" if value.get("containerPort", 0) not in range(1, 2**16):
-            yield "container_port", "It must be from 1 to 65535."
-        case "UploadModelRequest" if (
-            not {"containerSpec", "artifactUri"} & value.get("model", {}).keys()
-        ):
-            yield "model.container_spec", UNSET
         case "WorkerPoolSpec" if "replicaCount" in value:
             if "machineType" not in value.get("machineSpec", {}):
                 yield "machine_spec.machine_type", UNSET
@@ -87,8 +86,6 @@ def _refused(message: str, value: Json) -> Iterator[Violation]:
 def _field_violations(field: "FieldDescriptor", value: Any, path: str) -> Iterator[Violation]:
     if field.name == "labels" and not _are_labels(value):
         yield path, LABELS
-    elif path.rpartition(".")[2] == "display_name" and len(value) > MAX_NAME_CHARACTERS:
-        yield path, f"It has {len(value)} characters; at most {MAX_NAME_CHARACTERS} are allowed."
     elif is_nested(field):
         for index, part in enumerate(value if field.is_repeated else [value]):
             number = f"[{index}]" if field.is_repeated else ""

@@ -56,12 +56,14 @@ class Call:
         return f"{self.parent}/{collection}/{self.args['id']}"
 
     def update_mask(self, allowed: tuple[str, ...]) -> list[str]:
-        """Return the fields of `updateMask`, in camelCase.
+        """Return the fields of `updateMask`, in camelCase; all for `*`.
 
         Raises:
             ApiError: INVALID_ARGUMENT if it is missing or names a field that cannot be changed.
         """
         mask = [camel_case(field.strip()) for field in self.query.get("updateMask", "").split(",")]
+        if mask == ["*"]:  # https://google.aip.dev/134
+            return [*allowed]
         for name in mask:
             if name not in allowed:
                 raise invalid_argument(

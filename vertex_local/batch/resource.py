@@ -29,7 +29,9 @@ def create(service: Service, call: Call) -> Json:
     """POST …/batchPredictionJobs: start the prediction and return the job as PENDING."""
     job = protos.parse("BatchPredictionJob", call.body)
     _check(job)
-    model = models.resolve(service, job.get("model", ""))
+    model = models.resolve(service, job["model"])
+    if not model["name"].startswith(f"{call.parent}/"):
+        raise invalid_argument(f"model {model['name']} is not in {call.parent}, as its job.")
     record = KIND.new_record(f"{call.parent}/{KIND.collection}/{service.store.next_id()}", job)
     prefix = job["outputConfig"]["gcsDestination"]["outputUriPrefix"].rstrip("/")
     title = re.sub(r"[^\w.-]", "_", model["displayName"])

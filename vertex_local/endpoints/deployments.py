@@ -1,6 +1,5 @@
 """Deployed models of endpoints and their prediction servers."""
 
-import re
 import threading
 
 from vertex_local import Json
@@ -17,7 +16,6 @@ from vertex_local.models import resource as models
 
 CLOSE_DRAIN_SECONDS = 3.0
 # DeployedModel.id: "1-10 characters, and valid characters are [0-9]"; "0" means the new one.
-DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 
 
 def new_id(service: Service, endpoint: Json, requested: str) -> str:
@@ -28,10 +26,8 @@ def new_id(service: Service, endpoint: Json, requested: str) -> str:
     """
     if not requested:
         return service.store.next_id()
-    if not DEPLOYED_ID.fullmatch(requested) or requested == traffic.NEW:
-        raise invalid_argument(
-            f'deployedModel.id "{requested}" is not valid; it must be 1 to 10 digits, and not "0".'
-        )
+    if requested == traffic.NEW:
+        raise invalid_argument('deployedModel.id must not be "0", the new model in a trafficSplit.')
     if requested in [one["id"] for one in endpoint.get("deployedModels", [])]:
         raise already_exists(f'Deployed model "{requested}" of {endpoint["name"]}')
     return requested

@@ -9,7 +9,6 @@ are dropped and counted, and no prediction waits. `log_pages.py` returns them to
 import json
 import logging
 import random
-import re
 import sqlite3
 import threading
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from vertex_local import Json
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.service import Service
-from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.errors import ApiError
 from vertex_local.machine.clock import timestamp
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,6 @@ logger = logging.getLogger(__name__)
 CONFIG = "predictRequestResponseLoggingConfig"
 KEY = "requestLog"  # in Service.running
 FILE_NAME = "requests.db"
-TABLE = re.compile(r"bq://[^./\s]+(\.[^./\s]+){0,2}")
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_REQUESTS = 100_000
@@ -169,28 +167,6 @@ def log_of(service: Service) -> RequestLog:
     log = service.running.get(KEY) or service.running.setdefault(KEY, RequestLog(service.root))
     assert isinstance(log, RequestLog)
     return log
-
-
-def check_config(endpoint: Json) -> None:
-    """Check the logging configuration of an endpoint.
-
-    Raises:
-        ApiError: INVALID_ARGUMENT.
-    """
-    config = endpoint.get(CONFIG, {})
-    rate = config.get("samplingRate", 0.0)
-    is_number = isinstance(rate, int | float)  # the proto's JSON has "NaN" for no number
-    if config.get("enabled") and not (is_number and 0 < rate <= 1):
-        raise invalid_argument(
-            f"{CONFIG}.samplingRate is {rate}; it must be above 0 and at most 1, the share of the "
-            "requests to log."
-        )
-    table = config.get("bigqueryDestination", {}).get("outputUri", "")
-    if table and not TABLE.fullmatch(table):
-        raise invalid_argument(
-            f'{CONFIG}.bigqueryDestination.outputUri "{table}" is not valid; write bq://PROJECT, '
-            "bq://PROJECT.DATASET or bq://PROJECT.DATASET.TABLE."
-        )
 
 
 def sampling_rate(endpoint: Json) -> float:

@@ -1,10 +1,9 @@
 """Endpoints: deploy model versions as processes, split the traffic, predict."""
 
-import re
 import threading
 
 from vertex_local import Json
-from vertex_local.api import etags, operations, protos
+from vertex_local.api import comments, etags, operations, protos
 from vertex_local.api.etags import with_etag
 from vertex_local.api.pages import list_page
 from vertex_local.api.resource_names import ResourcePath
@@ -17,8 +16,6 @@ from vertex_local.machine import lost_and_found
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
-# CreateEndpointRequest.endpoint_id
-ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
 # Header fields to pass on; the second is of predictions in binary form (Open Inference Protocol).
 RAW_FIELDS = ("Content-Type", "Inference-Header-Content-Length")
 UPDATES = ("displayName", "description", "labels", "trafficSplit", request_log.CONFIG)
@@ -28,10 +25,8 @@ OBJECTS = ("labels", "trafficSplit", request_log.CONFIG)
 def create(service: Service, call: Call) -> Json:
     """POST endpoints: create an endpoint, with no model deployed."""
     given = protos.parse("Endpoint", call.body)
-    request_log.check_config(given)
-    endpoint_id = call.query.get("endpointId") or call.query.get("endpoint_id")
-    if endpoint_id and not ENDPOINT_ID.fullmatch(endpoint_id):
-        raise invalid_argument(f'endpointId "{endpoint_id}" must match {ENDPOINT_ID.pattern}.')
+    if endpoint_id := call.query.get("endpointId"):
+        comments.require("CreateEndpointRequest", endpointId=endpoint_id)
     name = f"{call.parent}/endpoints/{endpoint_id or service.store.next_id()}"
     kept = {field: value for field, value in given.items() if field not in ("trafficSplit", "etag")}
     created = now()
@@ -62,8 +57,6 @@ def update(service: Service, call: Call) -> Json:
     """PATCH endpoints/E: change the fields in `updateMask`; a traffic split is validated."""
     fields, name = call.update_mask(UPDATES), call.name("endpoints")
     given = protos.parse("Endpoint", call.body, fields=fields)
-    if request_log.CONFIG in fields:
-        request_log.check_config(given)
 
     def change(endpoint: Json) -> None:
         etags.check(given, etags.etag_of(endpoint), name)
@@ -101,7 +94,9 @@ def deploy_model(service: Service, call: Call) -> Json:
     request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
     endpoint = service.store.get(name)
     requested = request["deployedModel"]
-    model = models.resolve(service, requested.get("model", ""))
+    if pool := requested.get("sharedResources"):
+        raise not_found(pool)  # this service has none
+    model = models.resolve(service, requested["model"])
     deployed = {
         **traffic.with_resources(requested),
         "id": deployments.new_id(service, endpoint, requested.get("id", "")),

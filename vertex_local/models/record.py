@@ -3,16 +3,12 @@
 Pure functions, called within the store's transactions.
 """
 
-import re
-
 from vertex_local import Json
 from vertex_local.api.etags import etag_of
 from vertex_local.api.fields import VERSIONS
 from vertex_local.errors import failed_precondition, invalid_argument
 
 DEFAULT_ALIAS = "default"
-# Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".
-ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 MODEL_FIELDS = ("displayName", "description")
 EXPORTABLE = {
     "supportedExportFormats": [{"id": "custom-trained", "exportableContents": ["ARTIFACT"]}]
@@ -74,18 +70,8 @@ def version_name(record: Json, version_id: str) -> str:
     return f"{record['name']}/{VERSIONS}/{version_id}"
 
 
-def check_aliases(aliases: list[str]) -> None:
-    """Raise INVALID_ARGUMENT for an alias that Vertex AI does not allow."""
-    for alias in aliases:
-        if not ALIAS.fullmatch(alias):
-            raise invalid_argument(
-                f'versionAliases: "{alias}" is not valid; it must match {ALIAS.pattern}.'
-            )
-
-
 def move_aliases(record: Json, version: Json, aliases: list[str]) -> None:
     """Move aliases to a version from the versions that have them."""
-    check_aliases(aliases)
     has = aliases_of(record, version)
     kept = {key: one for key, one in record["aliases"].items() if key in has or key not in aliases}
     record["aliases"] = kept | dict.fromkeys(aliases, version["versionId"])
@@ -102,7 +88,6 @@ def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
     """Apply changes: `golden` moves the alias here, `-golden` removes it; both do nothing."""
     removed = {change[1:] for change in changes if change.startswith("-")}
     added = [change for change in changes if not change.startswith("-")]
-    check_aliases(sorted(removed))
     if DEFAULT_ALIAS in removed - set(added):
         raise invalid_argument(
             'versionAliases: "-default" is not valid: a model always has one default version; '
@@ -143,6 +128,12 @@ def version_id_of(record: Json, reference: str) -> str:
     return str(record["aliases"].get(reference or DEFAULT_ALIAS, reference))
 
 
+def etag(record: Json, version: Json) -> str:
+    """Return the etag of a version: of what updates change, not of aliases and other versions."""
+    fields = (*MODEL_FIELDS, "labels", "versionDescription")
+    return etag_of(*({field: part.get(field) for field in fields} for part in (record, version)))
+
+
 def view(record: Json, version: Json) -> Json:
     """Return a version as `models.get` shows it, with the labels of model and version merged."""
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
@@ -154,7 +145,7 @@ def view(record: Json, version: Json) -> Json:
         "versionAliases": aliases_of(record, version),
         "createTime": record["createTime"],
         "updateTime": record["updateTime"],
-        "etag": etag_of(record, version),
+        "etag": etag(record, version),
         "supportedDeploymentResourcesTypes": ["DEDICATED_RESOURCES"],
     }
     if labels:

@@ -22,11 +22,6 @@ from vertex_local.machine.files import local_path, path_problem
 from vertex_local.models import artifacts
 from vertex_local.models import record as registry
 
-MODEL_NAME = re.compile(
-    r"projects/[a-zA-Z0-9_-]+/locations/[a-zA-Z0-9_-]+/models/[a-zA-Z0-9_-]+(@[a-zA-Z0-9_-]+)?"
-)
-# UploadModelRequest.model_id: up to 63 of [a-z0-9_-], the first neither a number nor a hyphen.
-MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 MODEL_UPDATES = ("displayName", "description", "labels")
 VERSION_UPDATES = ("versionDescription", "labels")
 OnStored = Callable[[str, Json], None]
@@ -36,13 +31,8 @@ def resolve(service: Service, name: str) -> Json:
     """Return the model version of `…/models/5`, `…/models/5@2` or `…/models/5@alias`.
 
     Raises:
-        ApiError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
+        ApiError: NOT_FOUND.
     """
-    if not MODEL_NAME.fullmatch(name):
-        raise invalid_argument(
-            f'"{name}" is not the name of a model; use projects/P/locations/L/models/M, '
-            "with @version or @alias for a specific version."
-        )
     model_name, _, reference = name.partition("@")
     with service.store.lock:
         record = service.store.get(model_name)
@@ -123,7 +113,7 @@ def update(service: Service, call: Call) -> Json:
 
     def change(record: Json) -> None:
         version = _version(service, record, reference)
-        etags.check(given, etags.etag_of(record, version), name)
+        etags.check(given, registry.etag(record, version), name)
         record["updateTime"] = now()
         if reference:
             version |= {**values, "versionUpdateTime": record["updateTime"]}
@@ -193,7 +183,10 @@ def delete_version(service: Service, call: Call) -> Json:
 def copy(service: Service, call: Call) -> Json:
     """POST models:copy: copy a version, with its artifacts, to a new model or version."""
     request = protos.parse("CopyModelRequest", {**call.body, "parent": call.parent})
-    source = resolve(service, request.pop("sourceModel"))
+    source_name = request.pop("sourceModel")
+    if not source_name.startswith(f"projects/{call.args['project']}/"):
+        raise invalid_argument(f"sourceModel {source_name} is of another project.")
+    source = resolve(service, source_name)
     folder = {"artifactUri": str(storage_of(service, source))} if "artifactUri" in source else {}
     model = protos.parse("Model", {**source, **folder, "versionAliases": []})
     name, work = plan_upload(service, {**request, "model": model})
@@ -250,11 +243,8 @@ def recover(service: Service) -> None:
 
 
 def _check_upload(service: Service, request: Json) -> None:
-    registry.check_aliases(request["model"].get("versionAliases", []))
     if "parentModel" not in request:
         return
-    if "modelId" in request:
-        raise invalid_argument("modelId and parentModel are mutually exclusive; remove one.")
     resolve(service, request["parentModel"].partition("@")[0])
     if not request["parentModel"].startswith(f"{request['parent']}/models/"):
         raise invalid_argument(
@@ -266,8 +256,6 @@ def _new_id(service: Service, request: Json) -> str:
     model_id: str = request.get("modelId", "")
     if not model_id:
         return service.store.next_id()
-    if not MODEL_ID.fullmatch(model_id):
-        raise invalid_argument(f'modelId "{model_id}" must match {MODEL_ID.pattern}.')
     name = f"{request['parent']}/models/{model_id}"
     if service.store.find(name) is not None:
         raise already_exists(name)

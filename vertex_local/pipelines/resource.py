@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vertex_local import Json
-from vertex_local.api import operations, protos
+from vertex_local.api import comments, operations, protos
 from vertex_local.api.pages import list_page, read_mask
 from vertex_local.api.resource_names import ResourcePath
 from vertex_local.api.routes import Call, routes_of
@@ -29,7 +29,7 @@ from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.supervisor import INTERRUPTED
 
-ID_PATTERN = re.compile(r"[a-z][-a-z0-9]{0,127}")
+TASK = re.compile(r"[a-z][-a-z0-9]{0,127}")
 RUNNER = "pipeline"
 LOG_FILE = "pipeline.log"
 # State and error code by the state of the runner's group, if the journal has no end.
@@ -98,9 +98,8 @@ recover, close = KIND.recover, KIND.close
 def create(service: Service, call: Call) -> Json:
     """POST …/pipelineJobs?pipelineJobId=ID: start the run; return it as PENDING."""
     require_kfp()
-    body = protos.parse("PipelineJob", call.body)
+    job_id, body = _job_id(service, call), protos.parse("PipelineJob", call.body)
     checked = plan(service, body)
-    job_id = _job_id(service, call)
     record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
     launch(service, {**record, **checked})
     return record
@@ -202,16 +201,13 @@ def step_log(service: Service, run_name: str, job_id: str) -> Path | None:
     folder = KIND.folder_of(service, run_name)
     run, dot, task = job_id.partition(".")
     path = folder / "tasks" / f"{task}.log"
-    is_step = dot and run == folder.name and ID_PATTERN.fullmatch(task)
+    is_step = dot and run == folder.name and TASK.fullmatch(task)
     return path if is_step and path.is_file() else None
 
 
 def _job_id(service: Service, call: Call) -> str:
     job_id = call.query.get("pipelineJobId") or f"pipeline-{service.store.next_id()}"
-    if not ID_PATTERN.fullmatch(job_id):
-        raise invalid_argument(
-            f'pipelineJobId "{job_id}" is not valid; it must match {ID_PATTERN.pattern}.'
-        )
+    comments.require("CreatePipelineJobRequest", pipelineJobId=job_id)
     return job_id
 
 

@@ -147,12 +147,6 @@ def _require_state(record: Json, state: str) -> None:
 
 
 def _check(service: Service, record: Json, *, parent: str) -> None:
-    for field in ("cron", "maxConcurrentRunCount", REQUEST):
-        if field not in record:
-            raise invalid_argument(f"{field} is missing.")
-    for field in ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount"):
-        if int(record.get(field, 1)) < 1:
-            raise invalid_argument(f"{field} is {record[field]}; it must be at least 1.")
     try:
         Cron.parse(record["cron"])
     except ValueError as error:

@@ -40,12 +40,6 @@ def test_a_body_that_is_not_gzip_is_refused(place, encoding):
     assert "not gzip" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("kind", ["schedules", "operations"])
-def test_a_list_without_a_read_mask_refuses_one(place, kind):
-    answer = place.call("GET", f"{kind}?readMask=name")
-    assert (answer.code, "readMask" in answer.message) == (400, True)
-
-
 @pytest.mark.fast
 def test_every_row_has_a_source_and_an_id_of_its_own():
     assert {row.source for row in ROWS} == set(SOURCES)

@@ -232,7 +232,7 @@ def test_pipeline_jobs(sdk, pipeline_job):
     arguments["pipeline_job_id"] = "two"
     name = sdk.call("Pipeline", "create_pipeline_job", **arguments).name
     request["names"] = [f"{sdk.parent}/models/1"]
-    with pytest.raises(BadRequest, match="no pipeline job"):
+    with pytest.raises(BadRequest, match="Format: projects"):
         sdk.call("Pipeline", "batch_delete_pipeline_jobs", request=request)
     request["names"] = [name, name]
     with pytest.raises(BadRequest, match="have not ended"):

@@ -42,7 +42,6 @@ def test_no_item_is_skipped_when_an_earlier_one_is_deleted(service, endpoints):
     ("query", "word"),
     [
         ("filter=colour%3Dred", '"colour"'),
-        ("orderBy=colour", '"colour"'),
         ("filter=colour", 'filter "colour"'),
         ("pageToken=100", "pageToken"),
         ("pageSize=x", "pageSize"),

@@ -25,12 +25,12 @@ SCRIPT = """
 import sys
 from vertex_local.api import protos
 
-assert protos.parse("Model", {"display_name": "one"}) == {"displayName": "one"}
+assert protos.parse("Endpoint", {"display_name": "one"}) == {"displayName": "one"}
 assert not [name for name in sys.modules if name.startswith(("google.cloud.", "google.api_core"))]
 from google.cloud import aiplatform_v1
 
-assert aiplatform_v1.Model(display_name="two").display_name == "two"
-assert protos.parse("Model", {"display_name": "two"}) == {"displayName": "two"}
+assert aiplatform_v1.Endpoint(display_name="two").display_name == "two"
+assert protos.parse("Endpoint", {"display_name": "two"}) == {"displayName": "two"}
 """
 
 

@@ -86,6 +86,11 @@ def test_others_are_no_labels(labels):
     assert list(refused("Endpoint", {"displayName": "e", "labels": labels})) == ["endpoint.labels"]
 
 
+def test_metrics_that_googles_sdk_sends_are_taken():
+    metric = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+    assert refused("AutoscalingMetricSpec", {"metricName": metric, "target": 500}) == {}
+
+
 def test_all_errors_are_listed():
     with pytest.raises(ApiError) as error:
         protos.parse("Endpoint", {"labels": {"A": ""}})

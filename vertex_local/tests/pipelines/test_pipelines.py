@@ -390,7 +390,7 @@ def test_invalid_requests_are_refused_and_create_nothing(runs):
     assert "no default" in message()
     refusal = message(**good, gcsOutputDirectory="gs://b/x")
     assert re.search(r'gcsOutputDirectory "gs://b/x" is not on this machine.*--buckets', refusal)
-    assert "pipelineJobId" in message(**good, run_id="Not_Valid")
+    assert "pipeline_job_id" in message(**good, run_id="Not_Valid")
     body = {
         "pipelineSpec": {"root": {"nonsense": 1}},
         "runtimeConfig": {"gcsOutputDirectory": "/x"},

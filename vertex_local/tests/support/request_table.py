@@ -3,6 +3,7 @@
 import copy
 import gzip
 import json
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ class Loader(yaml.SafeLoader):
 
 Loader.add_constructor("!letters", lambda loader, node: "a" * int(node.value))
 Loader.add_constructor("!key", lambda loader, node: {"a" * int(node.value): "b"})
+Loader.add_constructor(
+    "!times", lambda loader, node: operator.mul(*loader.construct_sequence(node, deep=True))
+)
 Loader.add_constructor(
     "!labels", lambda loader, node: {f"a{i}": "" for i in range(int(node.value))}
 )
@@ -120,7 +124,7 @@ class Place:
     def send(self, row: Row) -> Answer:
         """Send the request of a row."""
         method, _, path = row.request.partition(" ")
-        kind = re.split(r"\}:?|\?", path)[-1] if path.startswith("{") else path
+        kind = path.rpartition("}")[2].removeprefix(":").partition("?")[0]
         body = changed(BODIES.get(kind, {}), row.change) if method != "GET" else None
         return self.call(method, path, body, encoding=row.encoding)
 

@@ -62,19 +62,6 @@ def test_the_plan_of_a_study():
 
 CONDITIONAL = {"parameterSpec": choice("x"), "parentCategoricalValues": {"values": ["a"]}}
 WRONG = {
-    "no name": ({"displayName": ""}, "Field: display_name; Message: Required"),
-    "no trials": ({"maxTrialCount": 0}, "maxTrialCount is 0; it must be from 1"),
-    "no pools": ({"trialJobSpec": {}}, r"trial_job_spec\.worker_pool_specs; Message: Required"),
-    "no metric": ({"study": {"metrics": []}}, "Field: study_spec.metrics; Message: Required"),
-    "no goal": ({"study": {"metrics": [{"metricId": "a"}]}}, r"study_spec\.metrics\[0\]\.goal"),
-    "no parameters": ({"study": {"parameters": []}}, r"study_spec\.parameters; Message: Required"),
-    "same ids": ({"study": {"parameters": [RATE, RATE]}}, "must be different"),
-    "space in an id": ({"study": {"parameters": [{**RATE, "parameterId": "a b"}]}}, "spaces"),
-    "no values": (
-        {"study": {"parameters": [choice()]}},
-        r"categorical_value_spec\.values; Message: Required",
-    ),
-    "no kind": ({"study": {"parameters": [{"parameterId": "c"}]}}, "needs one of doubleValueSpec"),
     "log of 0": (
         {"study": {"parameters": [{**RATE, "doubleValueSpec": {"maxValue": 1}}]}},
         "from 0 to 1; .* above 0 with UNIT_LOG_SCALE",
