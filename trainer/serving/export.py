@@ -87,9 +87,7 @@ class Predictor:
 
     def prediction_specs(self) -> dict[str, tf.TensorSpec] | None:
         """Return the specs of a batch of predictions by field; None if a hook changes them."""
-        if self._hook is not None:
-            return None
-        return _ordered(self._predict.structured_outputs)
+        return None if self._hook else _ordered(self._predict.structured_outputs)
 
     def predictions_of(self, outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
         """Return the prediction of each row of the outputs of `predict_batch`, for JSON."""
@@ -140,7 +138,6 @@ class _ServedModel(tf.Module):
         self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
-        serialized = tf.TensorSpec([None], tf.string, name="examples")
         specs = {
             name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
             for name, spec in self._by_argument(self._workload.input_specs()).items()
@@ -152,7 +149,7 @@ class _ServedModel(tf.Module):
             SIGNATURE: serve,
             EXAMPLES_SIGNATURE: traced(
                 lambda examples: self._serve_examples(examples, serve)
-            ).get_concrete_function(serialized),
+            ).get_concrete_function(tf.TensorSpec([None], tf.string, name="examples")),
         }
 
     def _by_argument(self, features: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,11 +191,17 @@ def _captured(function: Any, made: Iterable[Any]) -> list[Any]:
     Of a table a function has the handle only. Its object may be anywhere: in a layer, in a variable
     of the user's file, in a closure; or `made` while the function was traced.
     """
-    gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
-    every = [*made, *(item for item in gc.get_objects() if issubclass(type(item), _Resource))]
-    tables = {id(getattr(resource, "_resource_handle", None)): resource for resource in every}
-    owners = tables | {id(variable.handle): variable for variable in function.graph.variables}
-    inputs = list(map(id, function.captured_inputs))
+    inputs = [id(handle) for handle in function.captured_inputs if handle.dtype == tf.resource]
+    variables = {id(variable.handle): variable for variable in function.graph.variables}
+    tables = {id(table._resource_handle): table for table in made}
+    if {*inputs} - variables.keys() - tables.keys():  # rare, since it takes half a second
+        gc.unfreeze()  # objects of the user's file may be as old as TensorFlow's
+        tables = {
+            id(getattr(table, "_resource_handle", None)): table
+            for table in gc.get_objects()
+            if issubclass(type(table), _Resource)
+        }
+    owners = tables | variables
     for number, handle in enumerate(handle for handle in inputs if handle in tables):
         # Else a random number, or the path of the vocabulary's file.
         tables[handle]._shared_name = f"table_{number}"

@@ -28,11 +28,10 @@ RATIOS = SourceText(
 )
 # By the kind of a label.
 THRESHOLDS = {
-    **{"Binary": SourceText("{auc: 0.7}"), "Multilabel": SourceText("{auc: 0.7}")},
-    **{
-        "Classes": SourceText("{accuracy: 0.8}"),
-        "Regression": SourceText("{rmse: {at_most: 1.0}}"),
-    },
+    "Binary": SourceText("{auc: 0.7}"),
+    "Multilabel": SourceText("{auc: 0.7}"),
+    "Classes": SourceText("{accuracy: 0.8}"),
+    "Regression": SourceText("{rmse: {at_most: 1.0}}"),
 }
 SETTING = "  {}: {}\n"
 QUARANTINE = "  max_quarantine: {:.2g}  # share of rows without a required value, at most\n"

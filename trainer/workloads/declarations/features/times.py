@@ -46,9 +46,18 @@ _MOST_SECONDS = 2**53
 _MONTHS = {
     start: english
     for english, starts in {
-        **{"Jan": "jan jän ene", "Feb": "feb fév", "Mar": "mar mär mrz", "Apr": "apr avr abr"},
-        **{"May": "may mai", "Jun": "jun juin", "Jul": "jul juil", "Aug": "aug aoû aou ago"},
-        **{"Sep": "sep", "Oct": "oct okt", "Nov": "nov", "Dec": "dec dez déc dic"},
+        "Jan": "jan jän ene",
+        "Feb": "feb fév",
+        "Mar": "mar mär mrz",
+        "Apr": "apr avr abr",
+        "May": "may mai",
+        "Jun": "jun juin",
+        "Jul": "jul juil",
+        "Aug": "aug aoû aou ago",
+        "Sep": "sep",
+        "Oct": "oct okt",
+        "Nov": "nov",
+        "Dec": "dec dez déc dic",
     }.items()
     for start in starts.split()
 }
