@@ -374,15 +374,12 @@ CASES = (
         epochs=6,
     ),
     Case(
-        says={"callbacks": ["ReduceLROnPlateau"]},
+        says={"callbacks": ["ReduceLROnPlateau", "EarlyStopping"]},
         build=sgd(),
-        callbacks=lambda: [callbacks.ReduceLROnPlateau(patience=1, min_delta=0.2)],
-        epochs=4,
-    ),
-    Case(
-        says={"callbacks": ["EarlyStopping"]},
-        build=sgd(),
-        callbacks=stopping(min_delta=0.5),
+        callbacks=lambda: [
+            callbacks.ReduceLROnPlateau(patience=1, min_delta=0.2),
+            *stopping(min_delta=0.5)(),
+        ],
         epochs=9,
     ),
     Case(

@@ -9,6 +9,7 @@ from keras import layers
 from trainer.config.train_config import TrainConfig
 from trainer.examples.batches import Batches
 from trainer.examples.tables import gather_rows
+from trainer.runtime.tracing import traced
 from trainer.training.model.devices import has_bfloat16
 from trainer.training.model.embeddings import add
 from trainer.training.model.flat_model import FlatModel, build_model
@@ -182,7 +183,7 @@ def run(step, count):
     """Return the loss of each of the first steps, all trained in one graph."""
     table, losses = make_table(), []
 
-    @tf.function
+    @traced
     def run_steps(count):
         def contribute(index, rows):
             contribution = step.contribute(table, index, rows)
