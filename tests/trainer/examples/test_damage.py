@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.support.data.encoded_tables import make_example
 from tests.support.data.files import flipped
 from trainer.errors import InputError
+from trainer.examples import bad_records, tables
 from trainer.examples.manifest import (
     ShardFile,
     SplitFiles,
@@ -87,22 +88,27 @@ def image_example(num_bytes=784, num_images=1, label=3):
 
 
 @pytest.fixture
-def foreign(tmp_path):
-    """Write two files of 1,500 records, the given ones in the second; return the split."""
+def foreign(tmp_path, monkeypatch):
+    """Write two files of 30 records, the given ones in the second; return the split.
 
-    def write(records, *, at=1200, num_more=0):
+    They are read, and searched, 8 at a time.
+    """
+    monkeypatch.setattr(tables, "CHUNK_SIZE", 8)
+    monkeypatch.setattr(bad_records, "_BATCH_SIZE", 8)
+
+    def write(records, *, num_more=0):
         shards = []
         for number in range(2):
             path = tmp_path / f"test-{number}.tfrecord"
-            content = [image_example()] * 1500
+            content = [image_example()] * 30
             if number:
-                content[at : at + len(records)] = records
+                content[20 : 20 + len(records)] = records
                 content += [image_example()] * num_more
             with tf.io.TFRecordWriter(str(path)) as writer:
                 for record in content:
                     writer.write(record)
-            shards.append(ShardFile(path=str(path), num_examples=1500, sha256=""))
-        return SplitFiles(name="test", num_examples=3000, shards=tuple(shards))
+            shards.append(ShardFile(path=str(path), num_examples=30, sha256=""))
+        return SplitFiles(name="test", num_examples=60, shards=tuple(shards))
 
     return write
 
@@ -117,7 +123,6 @@ def read_chunks(split, decoder):
 
 BAD_RECORDS = {
     "short": (image_example(783), r"an image does not have 784 bytes.*image: 783 bytes, label: 3"),
-    "long": (image_example(3072), r"an image does not have 784 bytes.*image: 3072 bytes"),
     "empty": (image_example(0), r"an image does not have 784 bytes.*image: 0 bytes"),
     "two images": (image_example(num_images=2), "image: 2 values, label: 3"),
     "no image": (image_example(num_images=0), "image: 0 values"),
@@ -140,7 +145,7 @@ def test_a_record_without_an_image_of_this_size_is_named(foreign, read, kind):
     record, reason = BAD_RECORDS[kind]
     split = foreign([record, image_example(), record])
     decoder = Decoder(workload=load_workload("mnist"), compression="")
-    expected = rf"test-1\.tfrecord, record 1200 \(the first is 0\): .*{reason}"
+    expected = rf"test-1\.tfrecord, record 20 \(the first is 0\): .*{reason}"
     with pytest.raises(InputError, match=expected):
         read(split, decoder)
 
@@ -165,7 +170,7 @@ def test_colour_images_of_another_size_are_refused(foreign):
     decoder = Decoder(workload=load_workload("cifar10"), compression="")
     reason = r"test-0\.tfrecord, record 0 .*an image does not have 3072 bytes.*image: 784 bytes"
     with pytest.raises(InputError, match=reason):
-        decoder.read(whole(foreign([])), num_expected=3000)
+        decoder.read(whole(foreign([])), num_expected=60)
 
 
 @pytest.mark.parametrize("read", [read_whole, read_chunks])
@@ -174,9 +179,9 @@ def test_the_file_with_another_number_of_examples_is_named(foreign, num_more, re
     split = foreign([], num_more=max(num_more, 0))
     if num_more < 0:
         first, second = split.shards
-        more = replace(second, num_examples=1500 - num_more)
-        split = replace(split, shards=(first, more), num_examples=3000 - num_more)
+        more = replace(second, num_examples=30 - num_more)
+        split = replace(split, shards=(first, more), num_examples=60 - num_more)
     decoder = Decoder(workload=load_workload("mnist"), compression="")
-    reason = r"test-1\.tfrecord (holds more examples than the 1500|is damaged from record 1500 on)"
+    reason = r"test-1\.tfrecord (holds more examples than the 30|is damaged from record 30 on)"
     with pytest.raises(InputError, match=reason):
         read(split, decoder)
