@@ -1,17 +1,16 @@
 """Every benchmark, with its smallest numbers: each line that it prints is a comparison."""
 
 import json
-import os
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import write_mnist
+from tests.support.processes.everything import EVERYTHING
 from tests.support.processes.replicas import write_examples
+from vertex_local.tests.support.forks import forks_with
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_SECONDS = 470
@@ -75,17 +74,12 @@ def test_a_benchmark_prints_its_comparisons(name, folder):
         pytest.skip(f"needs {program}")
     if (data := NEEDS_DATA.get(name)) and not (ROOT / ".trainyard" / "cache" / data).exists():
         pytest.skip(f"needs the data of {data}: trainyard run {data} fetches it")
-    words = shlex.split(f"benchmarks.{name} {(SMALLEST | LONG)[name]}")
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
+    words = ["python", "-m", *shlex.split(f"benchmarks.{name} {(SMALLEST | LONG)[name]}")]
+    log = folder / f"{name}.log"
+    benchmark = forks_with(*EVERYTHING).start(
+        words, log_path=log, cwd=str(folder), PYTHONPATH=str(ROOT)
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert benchmark.wait(TIMEOUT_SECONDS) == 0, log.read_text()[-3000:]
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     assert lines
     assert all({"name", "ours", "unit"} <= line.keys() for line in lines)

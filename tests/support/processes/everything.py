@@ -22,5 +22,5 @@ EVERYTHING = (
 )
 STARTED_BY |= {
     "pipelines.cli": "vertex_local.cli",
-    "pipelines.cli check": "pipelines.projects.trial",
+    "pipelines.cli check": "trainer.runtime.processes",
 }
