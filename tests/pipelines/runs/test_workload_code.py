@@ -4,7 +4,10 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -15,11 +18,13 @@ from pipelines.cli import main
 from pipelines.jobs.examples import examples_of
 from pipelines.package.image import default_image
 from pipelines.places.target import local_target
+from pipelines.projects import description, user_code
 from pipelines.projects.runs import find_run
 from pipelines.runs.output.tables import run_lines, settings_text
 from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import read_schedules
 from pipelines.schedules.plan import REQUEST, plan_schedule
+from trainer.describe import _described as described
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,17 +53,31 @@ ON_VERTEX = ("--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r")
 PULLABLE = ("--image", "us-docker.pkg.dev/p/r/i:1")
 
 
+@contextmanager
+def described_here(command: Sequence[str], **_environment: str) -> Iterator[Mock]:
+    """Describe a workload in this process, not in one that imports everything anew."""
+    text = json.dumps(described(command[1], json.loads(command[3])))
+    yield Mock(**{"process.communicate.return_value": (text, None)})
+
+
 @pytest.fixture
 def churn(tmp_path: Path, monkeypatch) -> Path:
-    """A project beside which commands run."""
+    """A project beside which commands run; it is imported in the process of the test."""
+    monkeypatch.setattr(description, "running", described_here)
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "churn"
     (folder / "data").mkdir(parents=True)
     (folder / "data/a.csv").write_text("x\n")
-    (folder / "workload.py").write_text(WORKLOAD.format(pids=str(tmp_path / "pids")))
+    (folder / "workload.py").write_text("from trainer.workloads.mnist import workload\n")
     (folder / "run.yaml").write_text(RUN)
     return folder
+
+
+@pytest.fixture
+def in_a_process(churn: Path, monkeypatch) -> None:
+    """Import the project as commands do."""
+    monkeypatch.setattr(description, "running", user_code.running)
 
 
 def request_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
@@ -112,14 +131,17 @@ def test_an_edit_changes_the_next_run_only(churn, capsys):
     assert Path(first, "workload.py").read_text() == before
 
 
+@pytest.mark.usefixtures("in_a_process")
 def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
+    pids = churn.parent / "pids"
+    (churn / "workload.py").write_text(WORKLOAD.format(pids=str(pids)))
     assert main(["submit", "--dry-run", "--json", "churn"]) == 0
     json.loads(capfd.readouterr().out)  # what the user's code prints is not in it
-    pids = (churn.parent / "pids").read_text().split()
-    assert len(pids) == 1
-    assert str(os.getpid()) not in pids
+    [pid] = pids.read_text().split()
+    assert pid != str(os.getpid())
 
 
+@pytest.mark.usefixtures("in_a_process")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -429,7 +451,6 @@ def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     (packages / "churn_models/__init__.py").write_text("")
     (packages / "churn_models/churn.py").write_text((churn / "workload.py").read_text())
     monkeypatch.syspath_prepend(str(packages))
-    monkeypatch.setenv("PYTHONPATH", str(packages))
     values = values_of(request_of(capsys, "best-churn"))
     assert re.fullmatch("best-churn@[0-9a-f]{12}", values["workload"])
     assert (values["model_name"], values["endpoint_name"]) == ("best-churn", "best-churn")
