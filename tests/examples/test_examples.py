@@ -125,9 +125,11 @@ def test_an_example_learns_and_predicts(name, tmp_path):
     if name == "penguins":
         assert manifest["splits"]["eval"]["num_examples"] == 30
 
-    settings = {"steps": STEPS.get(name, 200), "batch_size": 32}
     config = TrainConfig(
-        **{"workload": reference, "examples_dir": str(tmp_path / "examples"), **settings}
+        workload=reference,
+        examples_dir=str(tmp_path / "examples"),
+        steps=STEPS.get(name, 200),
+        batch_size=32,
     )
     folders = resolve_folders(str(tmp_path / "out"), {})
     job = make_job(config, Cluster(), folders, threading.Event())

@@ -1,7 +1,6 @@
 """`python -m trainer.task` on one machine, as a user starts it."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -47,19 +46,3 @@ def test_a_job_trains_and_exports_and_started_again_only_exports(
     assert "resuming from step 128" in again.log
     assert (out / "model" / "workload.json").exists()
     assert not list(out.glob("model.*"))
-
-
-def test_sigterm_saves_a_checkpoint_from_which_the_next_start_resumes(start, flags, tmp_path):
-    steps = ["--steps", 100_000, "--learning-rate", 0.001]
-    replica = start("stopped", *flags, *steps)
-    replica.wait_for("step 10/100000")
-    replica.process.send_signal(signal.SIGTERM)
-    assert replica.wait(20) == 143, replica.log
-    assert "is saved, start again to resume" in replica.log
-    assert not (tmp_path / "out/model").exists()
-
-    resumed = start("resumed", *flags, *steps)
-    resumed.wait_for("resuming from step ")
-    resumed.wait_for("/100000 loss")
-    resumed.process.send_signal(signal.SIGTERM)
-    assert resumed.wait(20) == 143, resumed.log

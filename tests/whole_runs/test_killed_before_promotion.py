@@ -90,7 +90,10 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
         recorded = record_version(
             model=uploaded.outputs["model"],
             evaluation=made.outputs["evaluation"],
-            **{"endpoint_name": "tiny", "state": CANDIDATE, "verdict": "passed", "reasons": ""},
+            endpoint_name="tiny",
+            state=CANDIDATE,
+            verdict="passed",
+            reasons="",
             run=run,
             **PROJECT_AND_LOCATION,
         )
@@ -103,10 +106,15 @@ def promotes(folder: str, server: str, model_name: str = "tiny"):
         released = release_model(
             version=recorded.outputs["Output"],
             is_known=False,
-            **{"endpoint_name": "tiny", "keep_endpoint": True},
+            endpoint_name="tiny",
+            keep_endpoint=True,
             **{name: made.outputs[name] for name in ("model", "examples", "golden", "evaluation")},
             champion_version=made.outputs["Output"],
-            **{"thresholds": "{}", "gate": "{}", "reasons": "", "release": CANARY, "run": run},
+            thresholds="{}",
+            gate="{}",
+            reasons="",
+            release=CANARY,
+            run=run,
             **PROJECT_AND_LOCATION,
         ).after(deployed)
         for task in (made, uploaded, recorded, deployed, released):

@@ -417,7 +417,8 @@ def test_a_version_replaces_a_new_default_only_if_it_is_better(
                 version,
                 tmp_path,
                 judge=lambda default: compared.append(default.version) or judgement,
-                **{"canary": ["50"], "canary_seconds": 0.1},
+                canary=["50"],
+                canary_seconds=0.1,
             )
 
         assert compared == [other.name]

@@ -181,7 +181,7 @@ def test_images_have_their_classes(classes, with_script):
     workload = loaded(folder)
     assert isinstance(workload, ImageFolder)
     docstring = ast.parse((folder / "workload.py").read_text("utf-8")).body[0].value.value
-    assert f"{sorted(classes)[0]} 10, " in docstring
+    assert f"{min(classes)} 10, " in docstring
     if with_script:
         assert workload.label.names == tuple(classes[:2])
 

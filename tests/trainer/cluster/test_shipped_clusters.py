@@ -13,7 +13,6 @@ from vertex_local.tests.support.service import running_service
 
 OLD = Path("tests/components/plan_training/old_cluster_files")
 FILES = [*sorted(Path("configs/clusters").glob("*.yaml")), *sorted(OLD.glob("*.yaml"))]
-QUICK = "mnist_parameter_server"
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +48,8 @@ def submit(state_dir, examples_dir, capsys):
     return run
 
 
-@pytest.mark.parametrize(
-    "file",
-    [pytest.param(one, marks=() if one.stem == QUICK else pytest.mark.long) for one in FILES],
-    ids=lambda file: file.stem,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_shipped_cluster_trains(file, submit, trainyard, state_dir):
     shown = trainyard("jobs", "show", submit(file, file.stem))
     roles = Counter(role for role, _ in set(re.findall(r"^([a-z]+)/(\d+) ", shown, re.M)))

@@ -75,6 +75,7 @@ def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_
     expect_end(replicas.values(), EXIT_RESTART)
     assert all("stopped by SIGTERM" in replica.log for replica in replicas.values())
     assert "is saved, start again to resume" in replicas["chief/0"].log
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_replica_that_never_starts_is_named(start_cluster, flags, tmp_path):

@@ -46,7 +46,7 @@ def test_few_examples_are_trained_and_evaluated_by_every_cluster(
     alone = start("single", *flags_of("single"))
     workers = start_cluster(*flags_of("workers"), num_chiefs=0, num_workers=3, num_ps=0)
     expect_end([alone, *workers.values()])
-    expect_end(start_cluster(*flags_of("servers"), num_ps=4).values())  # for three weights
+    expect_end(start_cluster(*flags_of("servers"), num_workers=1, num_ps=4).values())  # 3 weights
 
     single, several, last = (
         read_lines(tmp_path / name, "eval")[-1] for name in ("single", "workers", "servers")

@@ -176,8 +176,13 @@ def test_the_rule_for_a_rival(rival, values, is_ok, is_sure, words):
 
 def gain_of(candidate, other, low, high, num_examples) -> Gain:
     return Gain(
-        **{"metric": "accuracy", "candidate": candidate, "other": other, "confidence": 0.95},
-        **{"low": low, "high": high, "num_examples": num_examples},
+        metric="accuracy",
+        candidate=candidate,
+        other=other,
+        confidence=0.95,
+        low=low,
+        high=high,
+        num_examples=num_examples,
     )
 
 
@@ -256,7 +261,7 @@ def test_a_slice_may_not_get_worse():
     firms = np.array(["a", "b", "", "tiny"], object)[np.r_[np.arange(SIZE - 3) % 3, [3, 3, 3]]]
     candidate = champion.copy()
     candidate[firms == "b"] = candidate[firms == "b"][:, ::-1]
-    options = GateOptions(**{"slices": "firm,missing(firm)", "metric": "accuracy"})
+    options = GateOptions(slices="firm,missing(firm)", metric="accuracy")
     worse, equal = (
         compare(
             held_out(TRUTH, predictions, columns={"firm": firms}, rivals={CHAMPION: champion}),

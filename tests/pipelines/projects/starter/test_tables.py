@@ -701,12 +701,15 @@ def test_the_label_may_be_named_as_in_the_file_or_as_it_is_declared(begin, writt
 
 NAMES = {
     **{name: name for name in ("class", "Age", "age", "x.y", "年龄", "µ")},
-    **{"x/y": "x_y", "x-y": "x_y_2", "%": "column", "€ (m²)": "m2", "key": "c_key", "1st": "c_1st"},
-    **{
-        "Дата рождения": "дата_рождения",
-        "price_is_missing": "price_is_missing_2",
-        "price": "price",
-    },
+    "x/y": "x_y",
+    "x-y": "x_y_2",
+    "%": "column",
+    "€ (m²)": "m2",
+    "key": "c_key",
+    "1st": "c_1st",
+    "Дата рождения": "дата_рождения",
+    "price_is_missing": "price_is_missing_2",
+    "price": "price",
 }
 
 
