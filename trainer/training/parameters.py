@@ -240,7 +240,7 @@ class Parameters:
             weights = tf.Variable(initial, name="weights")
             average = tf.Variable(initial) if self.rules.average else None
             if mask is not None and group.embedding is not None:
-                mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
+                mask = mask[0, 0] or None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             slots = optimizer.make_slots(weights)
             late = None
