@@ -86,7 +86,7 @@ def methods() -> Iterator[Method]:
                 except HTTPException:
                     continue
                 [request] = set(re.findall(r"(\w+)\.pb\(request\)", inspect.getsource(transport)))
-                in_path = re.findall(r"{(\w+)[^}]*=", option["uri"])
+                in_path = re.findall(r"{(\w+)=", option["uri"])
                 body = option.get("body", "")
                 yield Method(route.method, route.pattern, request, frozenset(in_path), body)
 

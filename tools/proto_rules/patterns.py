@@ -24,6 +24,8 @@ COUNT = (
     r"^(?:The )?(?:(?:maximum|minimum|minimal|desired|total|required|worker) )*[Nn]umber of "
     r"(?!the port)"
 )
+ANY_COUNT: list[float | None] = [0, None]
+AT_LEAST_0 = " It must be at least 0."
 RANGE = (
     r"(?:in (?:the )?range|range of its value is|between) ?[\[(]?([\d.]+)(?: to |, ?| and )([\d.]+)"
 )
@@ -92,7 +94,7 @@ PATTERNS: list[tuple[str, str, Callable[..., Any]]] = [
     (r"greater than or equal to (\d+)", "range", lambda low: [number(low), None]),
     (RANGE, "range", lambda *ends: [*map(number, ends)]),
     (r"Limit for [\w ]+ is (\d+) (\w+)", "range", lambda n, unit: [0, number(n) * UNITS[unit]]),
-    (COUNT, "range", lambda: [0, None]),
+    (COUNT, "range", lambda: ANY_COUNT),
     (r"increasing order and at least (\S+) apart", "increasing", float),
     (r"Only one of (?:the fields, )?(\S+) or (\S+?),? can be set", "without", _texts),
     (r"(\w+) and (\w+) are mutually exclusive", "without", _texts),
@@ -119,7 +121,7 @@ def rules_of(sentence: Sentence) -> Iterator[Rule]:
             value = limit(*match.groups())
             if kind == "without":
                 value = next(name for name in value if name != sentence.field)
-            yield rule(sentence, kind, value)
+            yield rule(sentence, kind, value, more=AT_LEAST_0 if value == ANY_COUNT else "")
             if kind == "range" and value[0] == 1 and _is_required(sentence):
                 yield rule(sentence, "one", [sentence.field])
     if match := CHOICES.search(text):
@@ -133,14 +135,14 @@ def rules_of(sentence: Sentence) -> Iterator[Rule]:
                 yield Rule(outer, list_field.name, "unique", sentence.field, shown(text))
 
 
-def rule(sentence: Sentence, kind: str, limit: Any) -> Rule:
-    """Return a rule for the field of a sentence."""
-    return Rule(sentence.message, sentence.field, kind, limit, shown(sentence.text))
+def rule(sentence: Sentence, kind: str, limit: Any, *, more: str = "") -> Rule:
+    """Return a rule for the field of a sentence; its error has `more` after the sentence."""
+    return Rule(sentence.message, sentence.field, kind, limit, shown(sentence.text) + more)
 
 
 def shown(text: str) -> str:
     """Return a sentence as an error has it."""
-    return text.replace("``", "")
+    return text.replace("``", "").rstrip(".") + "."
 
 
 def _is_required(sentence: Sentence) -> bool:

@@ -11,14 +11,13 @@ import yaml
 from google.longrunning import operations_pb2
 
 from tools.proto_rules.comments import ROUTES, Sentence, methods, sentences
-from tools.proto_rules.patterns import DEMAND, Rule, rule, rules_of
+from tools.proto_rules.patterns import ANY_COUNT, DEMAND, Rule, rule, rules_of
 from vertex_local.api import comments
 from vertex_local.api.routes import Route
 
 FILE = Path(comments.__file__).with_name("comments.json")
 PERSONS = yaml.safe_load(Path(__file__).with_name("persons.yaml").read_text())
 OPERATIONS = "/operations"
-ANY_COUNT = [0, None]  # what a stricter rule of the same field says as well
 NO_RULE = "no rule"
 # Of sentences that a client can break.
 BROKEN = ("pattern", "person", "code", "type", "difference", NO_RULE)
@@ -50,8 +49,8 @@ def verdicts() -> list[Verdict]:
 def _verdict(sentence: Sentence) -> Verdict:
     name = f"{sentence.message}.{sentence.field}"
     written = [
-        rule(sentence, kind, limit)
-        for field, kind, limit, beginning in PERSONS["rules"]
+        rule(sentence, kind, limit, more="".join(more))
+        for field, kind, limit, beginning, *more in PERSONS["rules"]
         if field == name and sentence.text.startswith(beginning)
     ]
     if written:

@@ -33,7 +33,7 @@ def local_path(uri: str) -> Path | None:
     if "\0" in rest or ".." in PurePosixPath(rest).parts:
         return None
     if not name:
-        return Path("/", rest)
+        return Path("/", rest) if rest else None
     folder = os.environ.get(VARIABLE)
     return Path(folder, name, rest) if folder and NAME.fullmatch(name) else None
 

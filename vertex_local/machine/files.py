@@ -51,7 +51,7 @@ def path_problem(uri: str) -> str:
     """Return why a text has no path on this machine, and what to write instead."""
     if uri.startswith(buckets.SCHEME):
         return buckets.problem_of(uri)
-    return "is not on this machine; give an absolute path or file:///path"
+    return "is not on this machine; give an absolute path, file:///path or gs://BUCKET/NAME"
 
 
 def make_private(folder: Path) -> None:

@@ -61,6 +61,7 @@ def bucket(address, folder, monkeypatch):
         ("gs://mine/a/b.txt", "FOLDER/mine/a/b.txt"),
         ("gs://mine", "FOLDER/mine"),
         ("gs:///tmp/a", "/tmp/a"),
+        ("gs://", None),
         ("gs://mine/a/../../other", None),
         ("gs://../etc", None),
         ("gs://Mine/a", None),
@@ -323,7 +324,7 @@ def test_the_refusal_of_an_address_has_its_own_reason(service):
     for uri, reason in {
         "gs://ab/m": "names no bucket: the name of a bucket has 3 to 63",
         "gs://mine/../m": "leads out of its bucket",
-        "s3://mine/m": "is not on this machine; give an absolute path or file:///path",
+        "s3://mine/m": "is not on this machine; give an absolute path, file:///path or gs://BUCKET/NAME",
     }.items():
         spec = {"displayName": "m", "artifactUri": uri, "containerSpec": {"imageUri": "i"}}
         message = service.call("POST", "models:upload", {"model": spec}).json()["error"]["message"]
