@@ -74,12 +74,6 @@ def churn(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def in_a_process(churn: Path, monkeypatch) -> None:
-    """Import the project as commands do."""
-    monkeypatch.setattr(description, "running", user_code.running)
-
-
 def request_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     assert main(["submit", "--dry-run", "--json", *arguments]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
@@ -131,8 +125,8 @@ def test_an_edit_changes_the_next_run_only(churn, capsys):
     assert Path(first, "workload.py").read_text() == before
 
 
-@pytest.mark.usefixtures("in_a_process")
-def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
+def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd, monkeypatch):
+    monkeypatch.setattr(description, "running", user_code.running)
     pids = churn.parent / "pids"
     (churn / "workload.py").write_text(WORKLOAD.format(pids=str(pids)))
     assert main(["submit", "--dry-run", "--json", "churn"]) == 0
@@ -141,7 +135,6 @@ def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
     assert pid != str(os.getpid())
 
 
-@pytest.mark.usefixtures("in_a_process")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -153,8 +146,9 @@ def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
     ],
 )
 def test_a_workload_that_cannot_be_loaded_is_named_before_anything_starts(
-    churn, capsys, text, message
+    churn, capsys, monkeypatch, text, message
 ):
+    monkeypatch.setattr(description, "running", user_code.running)
     (churn / "workload.py").write_text(text)
     (churn / "exits.py").write_text("import sys\nsys.exit(7)\n")
     for command in ("submit", "run", "compile") if "luck" in text else ("run",):

@@ -123,7 +123,7 @@ def test_settings_that_cannot_be_are_named_before_training(
 )
 def test_a_resumed_compiled_job_ends_with_the_same_bits(examples_dir, tmp_path, optimizer):
     folder = write_workload(tmp_path, optimizer=optimizer)
-    settings = {"steps": 24, "checkpoint_every_steps": 8, "keep_checkpoints": 3, "num_devices": 2}
+    settings = {"steps": 24, "checkpoint_every_steps": 8, "keep_checkpoints": 3}
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     train(folder, examples_dir, whole, **settings)
     # As it was after 8 steps.
