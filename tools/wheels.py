@@ -41,7 +41,7 @@ def build(dist: Path, *, url: str = "", work: Path = ROOT / "build" / "wheels") 
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
         target.chmod(0o755 if os.access(ROOT / name, os.X_OK) else 0o644)
-    shutil.copyfile(work / "LICENSE", work / SERVICE / "LICENSE")
+    shutil.copy(work / "LICENSE", work / SERVICE)
     for folder in ("", SERVICE):
         readme = work / folder / "README.md"
         readme.write_text(with_links(readme.read_text(encoding="utf-8"), url=url, folder=folder))
@@ -49,17 +49,30 @@ def build(dist: Path, *, url: str = "", work: Path = ROOT / "build" / "wheels") 
         with (work / SERVICE / "pyproject.toml").open("a") as settings:
             settings.write(f'\n[project.urls]\nRepository = "{url}"\n')
         (work / "setup.cfg").write_text(f"[metadata]\nproject_urls =\n    Repository = {url}\n")
-    before = set(dist.glob("*.whl"))
+    built = work.with_name(f"{work.name}.built")
+    shutil.rmtree(built, ignore_errors=True)
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", dist, work, work / SERVICE],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            *options,
+            "--wheel-dir",
+            built,
+            work,
+            work / SERVICE,
+        ],
         env={
             **os.environ,
             "SOURCE_DATE_EPOCH": _output("git", "log", "-1", "--format=%ct").strip(),
         },
+        umask=0o022,
         check=True,
     )
-    return sorted(set(dist.glob("*.whl")) - before) or sorted(before)
+    dist.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy2(wheel, dist)) for wheel in sorted(built.glob("*.whl"))]
 
 
 def with_links(text: str, *, url: str, folder: str) -> str:
