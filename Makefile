@@ -169,7 +169,7 @@ record: $(TOOLS) ## send requests to a real project and keep its answers (PROJEC
 flows: $(TOOLS) ## count the calls of Google's SDK that are right here (NOTEBOOKS=a clone of vertex-ai-samples weighs them)
 	$(BIN)/python -m tools.flows $(if $(NOTEBOOKS),--samples '$(NOTEBOOKS)')
 
-notebooks: $(READY) ## run twelve of Google's notebooks, unedited (NOTEBOOKS=a clone of vertex-ai-samples, ARGS="--public DIR")
+notebooks: $(TOOLS) ## run twelve of Google's notebooks, unedited (NOTEBOOKS=a clone of vertex-ai-samples, ARGS="--public DIR")
 	@test -n '$(NOTEBOOKS)' || { echo 'Say where: make notebooks NOTEBOOKS=/path/to/vertex-ai-samples'; exit 2; }
 	@# In an environment of its own: what they install is not for the others.
 	@$(BIN)/python -m venv build/notebooks
@@ -194,7 +194,7 @@ clean: ## remove what was built and run; downloads and .venv stay
 	rm -rf dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	rm -rf .trainyard/runs .trainyard/vertex .trainyard/packages
 
-lock: $(READY) ## pin the newest versions that setup.py allows, with hashes
+lock: $(TOOLS) ## pin the newest versions that setup.py allows, with hashes
 	$(LOCK) --upgrade --output-file requirements.lock
 	for extra in dev gpu bench; do $(LOCK) --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock \
 		$$(sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p' requirements.lock) || exit 1; done

@@ -100,6 +100,7 @@ setup(
             "types-psutil",
             "types-PyYAML",
             "types-requests",
+            "uv",
         ],
         "gpu": ["tensorflow[and-cuda]==2.21.0"],
         "trees": ["scikit-learn"],
@@ -107,6 +108,8 @@ setup(
     entry_points={
         "console_scripts": [
             "trainyard=trainyard.__main__:main",
-        ]
+        ],
+        # By it the local service knows that steps in the image trainyard have what is installed.
+        "vertex_local.own_images": ["trainyard=trainyard"],
     },
 )

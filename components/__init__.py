@@ -2,4 +2,4 @@
 
 # The base image of every Python component: a placeholder, which the compiler replaces with the
 # image of the run.
-IMAGE = "trainyard-image:python"
+IMAGE = "trainyard:python"

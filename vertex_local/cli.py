@@ -15,6 +15,7 @@ from pathlib import Path
 
 from vertex_local import __version__, redirect
 from vertex_local.client import TOKEN_VARIABLE, announced, service_pid, stop_service, token_of
+from vertex_local.machine import buckets
 
 EXAMPLE = """\
 example:
@@ -157,6 +158,13 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "python3), whatever its image; default: it is refused",
     )
     add(
+        "--service-packages",
+        action="store_true",
+        help="run the steps of pipelines with the packages of this service, whatever their image, "
+        "as VERTEX_LOCAL_SERVICE_PACKAGES=1 does; default: with what they install and a known "
+        "image has",
+    )
+    add(
         "--shared",
         action="store_true",
         help="accept requests from every user of this machine, who can then run commands as you; "
@@ -198,11 +206,14 @@ def _serve(arguments: argparse.Namespace) -> int:
     from vertex_local import server  # 0.3 s, which the other commands do not need
     from vertex_local.api.service import DEFAULT_PARALLEL
     from vertex_local.errors import StartError
+    from vertex_local.pipelines.step_image import SERVICE_PACKAGES
 
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if arguments.service_packages:
+        os.environ[SERVICE_PACKAGES] = "1"  # of the service's processes
     options = server.ServeOptions(
         root=arguments.root,
         port=arguments.port,
@@ -240,6 +251,8 @@ def _execute(root: Path, program: list[str]) -> int:
         os.environ[TOKEN_VARIABLE] = token
     if record.get("storage"):
         os.environ["STORAGE_EMULATOR_HOST"] = record["storage"]
+    if record.get("buckets"):
+        os.environ[buckets.VARIABLE] = record["buckets"]
     try:
         os.execvp(program[0], program)
     except OSError as error:

@@ -124,6 +124,7 @@ def serve(options: ServeOptions, *, on_ready: Callable[[str], None]) -> None:
         "port": listener.getsockname()[1],
         "url": service.url,
         "storage": storage_url,
+        "buckets": os.environ.get(buckets.VARIABLE),
         "mounts": engine.mounts if engine else None,  # without containers
         "notes": lost_and_found.notes(root)[num_notes:],  # problems of this start
     }
@@ -231,7 +232,13 @@ def _listen(options: ServeOptions) -> socket.socket:
                 f"Port {options.port} cannot be used on {LOOPBACK}: {error.strerror}. "
                 "Choose another --port, or omit it to get a free one."
             ) from None
-    return _bind(0, kind)
+    listener = _bind(0, kind)
+    logger.warning(
+        "Port %d is in use, perhaps by another service: programs must name the port %d of this one",
+        DEFAULT_PORT,
+        listener.getsockname()[1],
+    )
+    return listener
 
 
 def _socket_kind(options: ServeOptions) -> type[socket.socket]:

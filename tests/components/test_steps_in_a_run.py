@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from kfp import dsl
 
+from components import IMAGE
 from pipelines.dags.parts import RETRY
-from vertex_local.tests.support.pipeline_runs import STEP, Runs
+from vertex_local.tests.support.pipeline_runs import Runs
 
 pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
 
 
-@dsl.component(**STEP)
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def step(folder: str, ends: str) -> str:
     import os
     import signal

@@ -64,7 +64,7 @@ cron: "0 3 * * *"
 """
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def step():
     print("done")  # noqa: T201
 

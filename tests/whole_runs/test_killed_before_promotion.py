@@ -12,13 +12,14 @@ from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
+from components import IMAGE
 from components.release.component import record_version, release_model
 from components.shared.vertex.labels import CANDIDATE, STATE_LABEL
 from components.teardown.component import teardown
 from pipelines.dags.train_and_deploy import named
 from vertex_local.pipelines import journal
 from vertex_local.tests.support.kills import kill_all, kill_runner
-from vertex_local.tests.support.pipeline_runs import STEP, Runs
+from vertex_local.tests.support.pipeline_runs import Runs
 from vertex_local.tests.support.service import (
     PROJECT_AND_LOCATION,
     SERVER_SCRIPT,
@@ -33,7 +34,7 @@ CANARY = '{"canary": [50], "canary_seconds": 0.2}'
 VICTIMS = ("runner", "service", "everything")
 
 
-@dsl.component(**STEP)
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def make_model(  # noqa: PLR0917
     project: str,
     location: str,

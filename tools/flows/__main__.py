@@ -17,6 +17,7 @@ from pathlib import Path
 from tools.flows.calls import Call, Calls
 from tools.flows.weights import notebooks_by_service
 from vertex_local import testing
+from vertex_local.machine.files import last_lines
 
 FLOWS = ["pipeline_jobs", "schedules", "models", "endpoints", "custom_jobs", "tuning_jobs"]
 FLOWS += ["training_pipelines"]
@@ -40,7 +41,11 @@ def calls_of(flow: str, work: Path) -> list[Call]:
             "--",
         ]
         with (work / "sdk.log").open("w") as log:
-            subprocess.run([*program, *words], cwd=work, stdout=log, stderr=log, check=True)
+            code = subprocess.run(
+                [*program, *words], cwd=work, stdout=log, stderr=log, check=False
+            ).returncode
+    if code:
+        sys.exit(f"{flow} ended with code {code}:\n{last_lines(work / 'sdk.log')}")
     return [Call(**call) for call in json.loads((work / "calls.json").read_text())]
 
 

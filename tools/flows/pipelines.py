@@ -17,25 +17,25 @@ NUMBERS = itertools.count(1)
 EVERY_DAY, EVERY_HOUR = "0 3 * * *", "0 * * * *"
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def train(number_of_epochs: int, learning_rate: float) -> str:
     print(f"{number_of_epochs=} {learning_rate=}")
     return "trained"
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def fail():
     raise RuntimeError("on purpose")
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def sleep():
     import time
 
     time.sleep(300)
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def read(data: dsl.Input[dsl.Dataset]) -> str:
     with open(data.path) as file:
         return file.read()

@@ -57,7 +57,7 @@ REMEDY = re.compile(
 OUTCOMES = ("harmless", "noticed", "without its name", "without a remedy", "silently", "hung")
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def echo(text: str) -> str:
     """Return a text."""
     return text

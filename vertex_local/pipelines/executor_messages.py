@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.machine.files import local_path
 from vertex_local.pipelines.run_state import TaskError
 from vertex_local.rules import placeholders
 from vertex_local.rules.values import TaskValues, typed_value
@@ -75,6 +76,7 @@ def read_outputs(component: Json, message: Json) -> TaskValues:
         changes = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
         artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **new}) for new in changes]
         for artifact in artifacts[name]:
+            artifact["uri"] = str(local_path(artifact["uri"]) or artifact["uri"])
             path = Path(artifact["uri"])
             if artifact["type"].get("schemaTitle") in METADATA_ONLY and path.is_absolute():
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,9 @@ If that process ends before the pipeline, another one runs the exit tasks (`inte
 
 import json
 import re
+import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 from vertex_local import Json
@@ -18,7 +20,7 @@ from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument, rpc_status
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
-from vertex_local.pipelines import interrupted, journal, kfp_version
+from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import record as pipeline_record
 from vertex_local.pipelines.gcpc.requests import RUN_LABELS_VARIABLE
 from vertex_local.pipelines.interrupted import BILLING_LABEL
@@ -111,8 +113,11 @@ def require_kfp() -> None:
     Raises:
         ApiError: FAILED_PRECONDITION, with the command that installs kfp.
     """
-    if problem := kfp_version.problem():
-        raise failed_precondition(problem)
+    if not any(metadata.distributions(name="kfp")):
+        raise failed_precondition(
+            "kfp is not installed, which pipelines need; install it, then start this service "
+            f"again: {sys.executable} -m pip install kfp"
+        )
 
 
 def get(service: Service, call: Call) -> Json:

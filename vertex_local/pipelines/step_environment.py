@@ -1,106 +1,93 @@
-"""Python environments of steps with packages: taken from the store, or built first."""
+"""Python environments of steps: taken from the store, or built first."""
 
-import re
+import shlex
 import sys
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vertex_local.pipelines import step_process
 from vertex_local.pipelines.run_state import TaskError
+from vertex_local.pipelines.step_image import StepImage
 from vertex_local.processes.environments import store
 from vertex_local.processes.environments.commands import Step
 
-BUILD_TIMEOUT_SECONDS = 1800.0
-BUILDS: dict[Path, threading.Lock] = {}  # of this process, by prefix
-UV_ERROR = re.compile(r"^\s*(?:error: |\u00d7 ).*", re.MULTILINE | re.DOTALL)
-UV_FRAME = re.compile(r"^[\s\u2502\u251c\u2500\u2570\u25b6]+", re.MULTILINE)
-IMAGE_PYTHON = re.compile(r"(?:^|/)python:(\d+\.\d+)")
-MAX_ERROR_CHARACTERS = 2000
+LOCK_POLL_SECONDS = 0.1
+NOTHING = "true"  # the rest of a command, whose beginning is the installation
+
+
+class PackageError(TaskError):
+    """Packages that cannot be installed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """Source of a task's environment; `temp_dir` is a folder that does not exist yet."""
+    """Source of a task's environment.
+
+    `run` runs a command as a step, or raises a TaskError.
+    """
 
     task: str
-    image: str
-    log_path: Path
-    temp_dir: Path
+    image: StepImage
+    run: Callable[[list[str]], None]
     must_stop: Callable[[], bool]
-    timeout_seconds: float = BUILD_TIMEOUT_SECONDS
+    log: Callable[[str], None]
 
     def environment(self, step: Step) -> Path:
-        """Return the prefix of a step's environment: the service's own if it needs no packages.
+        """Return the prefix of an environment with what a step has of its image and installs.
+
+        That of the service's own image is the service's, unless the step needs other packages.
 
         Raises:
             TaskError: It cannot be built; the message names the package.
         """
-        if not step.needs_environment:
+        image = self.image
+        if image.is_own and not step.needs_packages:
             return Path(sys.prefix)
-        prefix, listed = store.prefix_of(step.installs), ", ".join(step.requirements)
-        try:
-            with BUILDS.setdefault(prefix, threading.Lock()):  # else each parallel step builds it
-                if store.is_complete(prefix):
-                    self._log(f"{self.task} uses a stored environment: {listed}")
-                    return prefix
-                self._log(f"building the environment of {self.task}: {listed}")
-                with store.building(prefix) as draft:
-                    self._build(draft, step, listed)
-        except OSError as error:
-            text = f"the environment of {self.task} cannot be stored: {error}"
-            raise TaskError(text) from error
-        return prefix
+        if image.difference:
+            self.log(image.difference)
+        with suppress(PackageError):  # the index may have no wheel of an old framework
+            if image.package:
+                framework = f"python3 -m pip install --only-binary :all: '{image.package}'"
+                return self._stored(step, f"{framework} && {step.script or NOTHING}")
+        return self._stored(step, step.script)
 
-    def _build(self, draft: Path, step: Step, listed: str) -> None:
-        began = time.monotonic()
-        store.create(draft)
-        for command in store.commands(draft, step.installs):
-            log_start = self.log_path.stat().st_size
-            code = step_process.run(
-                command,
-                env=store.variables(),
-                log_path=self.log_path,
-                temp_dir=self.temp_dir,
-                must_stop=lambda: self.must_stop() or self._is_late(began),
-            )
-            if code and self.must_stop():
-                raise TaskError("the run was cancelled")
-            if code and self._is_late(began):
-                raise TaskError(
-                    f"the environment of {self.task} was not built within "
-                    f"{self.timeout_seconds:.0f} s: uv was installing {listed}"
-                )
-            if code:
-                raise TaskError(self._failure(listed, code, log_start))
-        self._log(f"built in {time.monotonic() - began:.1f} s")
-
-    def _is_late(self, began: float) -> bool:
-        return time.monotonic() - began > self.timeout_seconds
-
-    def _failure(self, listed: str, code: int, log_start: int) -> str:
-        with self.log_path.open("rb") as log:
-            log.seek(log_start)
-            error = UV_ERROR.search(log.read().decode(errors="replace"))
-        reason = UV_FRAME.sub("", error[0]).strip()[:MAX_ERROR_CHARACTERS] if error else ""
-        return (
-            f"uv cannot install the packages of {self.task}, {listed}, and no stored environment "
-            f"has them. uv: {reason or f'exit code {code}'}{self._python_hint()}\n"
-            "Give uv access to a package index once (UV_INDEX, PIP_INDEX_URL, PIP_FIND_LINKS and "
-            "pip.conf are used); later steps use the stored environment. Or change "
-            "packages_to_install of the component."
+    def _stored(self, step: Step, script: str) -> Path:
+        recipe = store.Recipe(
+            python=store.interpreter(self.image.minor),
+            script=script,
+            has_kfp=step.has_kfp or not (self.image.minor or self.image.package),
         )
+        try:
+            with store.building(recipe.prefix, wait=self._wait) as is_new:
+                if is_new:
+                    self.log(f"building the environment of {self.task}")
+                    store.create(recipe)
+                    self._install(recipe)
+        except OSError as error:
+            raise TaskError(f"the environment of {self.task} cannot be stored: {error}") from error
+        return recipe.prefix
 
-    def _python_hint(self) -> str:
-        version = IMAGE_PYTHON.search(self.image)
-        own = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if not version or version[1] == own:
-            return ""
-        return f"\nIts image has Python {version[1]}; without containers it runs with {own}."
+    def _install(self, recipe: store.Recipe) -> None:
+        """Run the script, in which pip has the user's settings (pip.conf, `PIP_…`)."""
+        python = shlex.quote(str(recipe.prefix / "bin" / "python"))
+        script = recipe.script.replace("python3 -m pip", f"{python} -I -m pip")
+        try:
+            self.run(["sh", "-c", script, NOTHING])
+        except TaskError as error:
+            self._check_stop()
+            raise PackageError(
+                f"the packages of {self.task} cannot be installed, and no stored environment has "
+                "them. Give pip access to a package index once, or change packages_to_install of "
+                f"the component. {error}"
+            ) from None
 
-    def _log(self, line: str) -> None:
-        with self.log_path.open("a") as log:
-            log.write(f"{line}\n")
-        sys.stdout.write(f"{line}\n")
+    def _wait(self) -> None:
+        """Wait a little for another step that builds the same environment."""
+        self._check_stop()
+        time.sleep(LOCK_POLL_SECONDS)
+
+    def _check_stop(self) -> None:
+        if self.must_stop():
+            raise TaskError("the run was cancelled")

@@ -78,7 +78,7 @@ def run(
             container=container,
             environment="" if container else str(environment or sys.prefix),
         )
-        launch = Launch(warm=warm if is_own and not container else None)
+        launch = Launch(warm=None if container else warm, is_light=not is_own)
         group = processes.start(temp_dir / "group", [spec], timeout_seconds=None, launch=launch)
         state = _await_end(group, must_stop)
         kept_open.close()

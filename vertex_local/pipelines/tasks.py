@@ -26,6 +26,7 @@ from vertex_local.pipelines.gcpc.requests import GcpcError
 from vertex_local.pipelines.run_state import PipelineRun, Task, TaskError
 from vertex_local.pipelines.step_cache import StepCache
 from vertex_local.pipelines.step_environment import Provider
+from vertex_local.pipelines.step_image import StepImage
 from vertex_local.processes.environments.commands import Step
 from vertex_local.processes.warm import WarmClient
 from vertex_local.rules import placeholders
@@ -222,36 +223,40 @@ class Attempt:
         self.task.log_path.write_text("\n".join(lines).rstrip() + "\n")
 
     def _operate(self, command: list[str]) -> None:
-        run, task = self.runner.run, self.task
-        with task.log_path.open("a", buffering=1) as log:
+        operator = Operator(
+            url=self.runner.service_url,
+            must_stop=self._must_stop,
+            write_log=self._log,
+            on_created=partial(self.runner.run.record_resource, self.task),
+        )
+        try:
+            operator.execute(command)
+        except GcpcError as error:
+            self._log(str(error))
+            raise TaskError(str(error)) from None
 
-            def write_log(line: str) -> None:
-                log.write(f"{line}\n")
-                sys.stdout.write(f"{line}\n")
+    def _log(self, line: str) -> None:
+        with self.task.log_path.open("a") as log:
+            log.write(f"{line}\n")
+        sys.stdout.write(f"{line}\n")
 
-            operator = Operator(
-                url=self.runner.service_url,
-                must_stop=partial(run.must_stop, task),
-                write_log=write_log,
-                on_created=partial(run.record_resource, task),
-            )
-            try:
-                operator.execute(command)
-            except GcpcError as error:
-                write_log(str(error))
-                raise TaskError(str(error)) from None
+    def _must_stop(self) -> bool:
+        return self.runner.run.must_stop(self.task)
 
     def _run_in_environment(self, command: list[str], env: dict[str, str], *, image: str) -> None:
-        """Run the step in an environment with the packages that KFP would install first."""
-        step, task = Step.of(command), self.task
+        """Run the step in an environment with what it has of its image and KFP installs first."""
+        step = Step.of(command)
         provider = Provider(
-            task=task.unique_name,
-            image=image,
-            log_path=task.log_path,
-            temp_dir=self.runner.temp_dir / f"{task.unique_name}-environment",
-            must_stop=partial(self.runner.run.must_stop, task),
+            task=self.task.unique_name,
+            image=StepImage.of(image),
+            run=partial(self._run_step, env={}),
+            must_stop=self._must_stop,
+            log=self._log,
         )
-        self._run_step(list(step.command), env, environment=provider.environment(step))
+        try:
+            self._run_step(list(step.command), env, environment=provider.environment(step))
+        except TaskError as error:
+            raise TaskError(provider.image.explained(str(error))) from None
 
     def _run_step(self, command: list[str], env: dict[str, str], **options: Any) -> None:
         try:
@@ -260,7 +265,7 @@ class Attempt:
                 env=env,
                 log_path=self.task.log_path,
                 temp_dir=self.runner.temp_dir / self.task.unique_name,
-                must_stop=partial(self.runner.run.must_stop, self.task),
+                must_stop=self._must_stop,
                 warm=self.runner.warm,
                 **options,
             )

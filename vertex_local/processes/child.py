@@ -16,7 +16,7 @@ from vertex_local.machine.clock import now
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import forking, warm
-from vertex_local.processes.environments.layer import Layer, is_own
+from vertex_local.processes.environments.layer import Interpreter, Layer
 from vertex_local.processes.forking import ForkSpec, fork
 from vertex_local.processes.programs import Program
 from vertex_local.processes.restarts import is_lost_exit
@@ -131,7 +131,8 @@ class Replica(ProcessSpec):
 
     def _can_fork(self, env: dict[str, str]) -> bool:
         """Return whether this is a fork of a warm process whose modules the program can use."""
-        if self.environment and not is_own(Path(self.environment)):
+        used = Interpreter.of(Path(self.environment or sys.prefix))
+        if used != Interpreter.of(Path(sys.prefix)):
             return False
         return bool(forking.PRELOADED and forking.PRELOADED.can_run(env, self.cwd))
 

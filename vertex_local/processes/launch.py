@@ -25,11 +25,13 @@ class Launch:
         patience_seconds: Time to wait for the last stage of the warm process; worthwhile for
             processes that would import the same modules. The first stage is always waited for.
         starts_groups: Whether the processes of the group may start groups from the warm process.
+        is_light: Whether they use none of its imported modules.
     """
 
     warm: WarmClient | None = None
     patience_seconds: float = 0.0
     starts_groups: bool = False
+    is_light: bool = False
 
     def start(self, folder: Path, *, stdin: int) -> SupervisorProcess:
         """Start the supervisor of the group in `folder`.
@@ -42,7 +44,11 @@ class Launch:
             self.warm.await_ready(self.patience_seconds)
         with (folder / SUPERVISOR_LOG).open("ab") as log:
             forked = self.warm and self.warm.fork_supervisor(
-                folder, stdin=stdin, log=log.fileno(), is_client=self.starts_groups
+                folder,
+                stdin=stdin,
+                log=log.fileno(),
+                is_client=self.starts_groups,
+                is_light=self.is_light,
             )
             return forked or self._spawn(folder, stdin=stdin, log=log.fileno())
 

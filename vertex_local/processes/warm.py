@@ -100,12 +100,12 @@ class WarmClient:
         return any(map(_is_ready, self._requests))
 
     def fork_supervisor(
-        self, folder: Path, *, stdin: int, log: int, is_client: bool
+        self, folder: Path, *, stdin: int, log: int, is_client: bool, is_light: bool
     ) -> WarmSupervisor | None:
         """Fork a supervisor for the group in `folder`; return None if that fails.
 
-        It has the modules of the last stage that is ready. With `is_client` the processes of the
-        group inherit a client.
+        It has the modules of the last stage that is ready, with `is_light` of the first. With
+        `is_client` the processes of the group inherit a client.
         """
         ready = [requests for requests in self._requests if _is_ready(requests)]
         if not ready:
@@ -114,7 +114,8 @@ class WarmClient:
         try:
             with far_end:
                 fds = [stdin, log, far_end.fileno(), *(self.fds if is_client else [])]
-                socket.send_fds(ready[-1], [os.fsencode(folder)], fds, socket.MSG_DONTWAIT)
+                stage = ready[0 if is_light else -1]
+                socket.send_fds(stage, [os.fsencode(folder)], fds, socket.MSG_DONTWAIT)
             near_end.settimeout(REPLY_TIMEOUT_SECONDS)
             pid, pidfds, _, _ = socket.recv_fds(near_end, 16, 1)
             supervisor = WarmSupervisor(int(pid), pidfds[0], near_end)

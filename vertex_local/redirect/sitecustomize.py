@@ -4,6 +4,8 @@ Python imports this file at its start, so its own imports are few. The SDK's mod
 when the program imports them, before it can use them.
 """
 
+from __future__ import annotations  # steps have the Python of their image
+
 import contextlib
 import os
 import re
@@ -17,12 +19,17 @@ SETTINGS = r"google\.cloud\.aiplatform\.initializer"
 CLIENT = r"google\.cloud\.aiplatform_v1(beta1)?\.services\.\w+\.client"
 PROJECTS = r"google\.cloud\.aiplatform\.utils\.resource_manager_utils"
 SESSION = r"google\.auth\.transport\.requests"
+ARTIFACTS = r"kfp\.dsl\.types\.artifact_types"
+FILES = r"tensorflow\.python\.lib\.io\.file_io"
+CHANGED = ("google.", "kfp.dsl.types.", "tensorflow.python.lib.io.")
 # Of a replica or step: Vertex AI's variables.
 PROJECT_VARIABLE, DEFAULT_PROJECT = "CLOUD_ML_PROJECT_ID", "local"
 LOCATION_VARIABLE, DEFAULT_LOCATION = "CLOUD_ML_REGION", "us-central1"
 PROJECT_NUMBER = "1234"  # gcp-storage-emulator's, of every bucket
 # Written into the SDK's methods for raw predictions and dedicated endpoints.
 GOOGLES = re.compile(r"https://[\w.-]+(-aiplatform\.googleapis\.com|\.prediction\.vertexai\.goog)/")
+WRITING = ("WritableFile", "CopyFile", "RenameFile")  # of TensorFlow's functions
+BUCKETS = os.environ.get("VERTEX_LOCAL_BUCKETS", "")
 TOKEN = os.environ.get("VERTEX_EMULATOR_TOKEN", "")
 URL = f"http://{os.environ['VERTEX_EMULATOR_HOST']}"
 
@@ -33,7 +40,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith("google."):
+        if not fullname.startswith(CHANGED):
             return None
         redirects = (change for name, change in REDIRECTS.items() if re.fullmatch(name, fullname))
         redirect = next(redirects, None)
@@ -136,10 +143,49 @@ def _redirect_session(module: ModuleType) -> None:
     module.AuthorizedSession.request = request
 
 
+def _redirect_artifacts(module: ModuleType) -> None:
+    """Give artifacts with gs:// addresses their paths here, instead of those below /gcs."""
+    if BUCKETS:
+        module._GCS_LOCAL_MOUNT_PREFIX = f"{BUCKETS}/"  # type: ignore[attr-defined]
+
+
+def _redirect_files(module: ModuleType) -> None:
+    """Let `tf.io.gfile` use the files of gs:// addresses; TensorFlow's operations ask Google."""
+    if BUCKETS:
+        module._pywrap_file_io = _Files(module._pywrap_file_io)  # type: ignore[attr-defined]
+
+
+class _Files:
+    """TensorFlow's functions for files, with paths in the place of gs:// addresses."""
+
+    def __init__(self, functions: ModuleType) -> None:
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._functions, name)
+
+        def call(*arguments: Any) -> Any:
+            paths = [_path_of(argument) for argument in arguments]
+            for path in paths if name in WRITING else ():
+                if path not in arguments:  # Cloud Storage needs no folders
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+            return function(*paths)
+
+        return call
+
+
+def _path_of(argument: Any) -> Any:
+    """Return the path of a gs:// address, and anything else as it is."""
+    text = argument.decode() if isinstance(argument, bytes) else str(argument)
+    return text.replace("gs:/", BUCKETS, 1) if text.startswith("gs://") else argument
+
+
 REDIRECTS: dict[str, Callable[[ModuleType], None]] = {
     SETTINGS: _redirect_settings,
     CLIENT: _redirect_client,
     PROJECTS: _redirect_projects,
     SESSION: _redirect_session,
+    ARTIFACTS: _redirect_artifacts,
+    FILES: _redirect_files,
 }
 sys.meta_path.insert(0, _Finder())

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 import vertex_local
+from vertex_local import server
 from vertex_local.cli import main
 
 
@@ -30,3 +33,10 @@ def test_a_number_of_parallel_tasks_that_is_none_is_refused(text, capsys, tmp_pa
     assert error.value.code == 2
     words = f"argument --parallel: '{text}' is not a number of tasks; allowed: 1 and more"
     assert words in capsys.readouterr().err
+
+
+def test_if_the_default_port_is_in_use_the_log_names_another(listener, monkeypatch, caplog):
+    monkeypatch.setattr(server, "DEFAULT_PORT", listener.getsockname()[1])
+    with closing(server._listen(server.ServeOptions(root=Path()))) as other:
+        for one, words in ((listener, "Port {} is in use"), (other, "name the port {} of this")):
+            assert words.format(one.getsockname()[1]) in caplog.text

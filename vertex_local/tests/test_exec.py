@@ -56,7 +56,7 @@ print("=", run.state.name, job.state.name, run.resource_name)
 """
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def note() -> str:
     return "done"
 
@@ -77,7 +77,7 @@ for place in ({}, {"project": "other", "location": "us-central1"}):
 """
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def list_models(code: str):
     exec(code, {})
 
@@ -112,7 +112,7 @@ def test_googles_sdk_in_a_replica_and_in_a_forked_step_asks_the_service(tmp_path
     job = python_job(MODELS)
     [pool] = job["jobSpec"]["workerPoolSpecs"]
     pool["containerSpec"]["env"] = [{"name": "PYTHONPATH", "value": "/mine"}]
-    preload = ["--preload", "fractions,kfp.dsl.executor_main"]
+    preload = ["--preload", "fractions,kfp.dsl.executor_main", "--service-packages"]
     # A new interpreter: forks of the tests' process have not imported sitecustomize.
     with testing.running(*preload, root=tmp_path / "vertex") as service:
         for parent, name in [("projects/other/locations/us-central1", "far"), (PARENT, "near")]:

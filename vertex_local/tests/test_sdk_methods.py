@@ -46,7 +46,7 @@ def sdk(service) -> Sdk:
     return Sdk(service)
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def note() -> str:
     return "done"
 

@@ -20,7 +20,13 @@ from vertex_local import client
 from vertex_local.machine import buckets
 from vertex_local.machine.files import local_path
 from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail
-from vertex_local.tests.support.service import CREDENTIALS, container_spec, running_service, sdk_at
+from vertex_local.tests.support.service import (
+    CREDENTIALS,
+    container_spec,
+    run_cli,
+    running_service,
+    sdk_at,
+)
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +266,7 @@ def test_a_client_that_says_nothing_delays_no_other(bucket, address):
 def write(file: dsl.Output[dsl.Dataset]) -> str:
     import os
 
+    file.uri = "gs://mine/elsewhere"
     with open(file.path, "w") as opened:
         opened.write("made by a step")
     return os.environ["STORAGE_EMULATOR_HOST"]
@@ -289,9 +296,27 @@ def test_a_run_keeps_its_outputs_in_a_bucket(service, bucket, folder, address, t
     assert outputs["output:Output"] == "made by a step, imported"
     assert task_detail(job, "write")["execution"]["metadata"]["output:Output"] == address
     [artifact] = task_detail(job, "write")["outputs"]["file"]["artifacts"]
-    assert artifact["uri"].startswith("gs://mine/runs/")
-    name = artifact["uri"].removeprefix("gs://mine/")
-    assert bucket.blob(name).download_as_text() == "made by a step"
+    assert artifact["uri"] == "gs://mine/elsewhere"
+    assert bucket.blob("elsewhere").download_as_text() == "made by a step"
+
+
+GFILE = """
+import tensorflow as tf
+files = tf.io.gfile
+with files.GFile("gs://mine/new/a", "w") as file:
+    file.write("by gfile")
+files.copy("gs://mine/new/a", "gs://mine/b/c")
+[path] = files.glob("gs://mine/b/*")
+print(files.exists("gs://mine/b"), files.exists("gs://mine/d"), open(path).read())
+"""
+
+
+def test_a_program_uses_buckets_by_the_files_of_tensorflow(service, bucket, tmp_path):
+    pytest.importorskip("tensorflow")
+    words = ["exec", "--root", str(service.root), "--", sys.executable, "-c", GFILE]
+    _, output = run_cli(tmp_path / "log", *words)
+    assert output.splitlines()[-1] == "True False by gfile"
+    assert bucket.blob("new/a").download_as_text() == "by gfile"
 
 
 def test_jobs_and_models_use_buckets(service, folder, artifact_folder):

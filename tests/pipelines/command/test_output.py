@@ -18,7 +18,7 @@ WAIT_SECONDS = 60
 COMMAND = f"{sys.executable} -m pipelines.cli"
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def evaluate(folder: str) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):
     import shutil
 

@@ -29,7 +29,7 @@ WAIT_SECONDS = 60
 NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 2
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def wait_for_file(path: str):
     import os
     import time

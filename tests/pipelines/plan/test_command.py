@@ -184,7 +184,7 @@ def test_a_folder_in_which_an_unfinished_run_trains_is_not_free(tmp_path, cached
 def test_runs_of_the_same_pipeline_share_outputs(trainyard, tmp_path):
     """The service's cache is in another folder than that of the state."""
 
-    @dsl.component(install_kfp_package=False, base_image="python:3.11")
+    @dsl.component(base_image="python:3.11")
     def count(number: int) -> int:
         return number + 1
 

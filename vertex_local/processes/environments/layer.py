@@ -33,7 +33,44 @@ PLACE_VARIABLES = (
     "UV_PREFIX",
     "UV_PROJECT_ENVIRONMENT",
 )
+KEPT_MODULES = {"__main__", "sitecustomize", *sys.stdlib_module_names}
+FINDERS = ("_frozen_importlib", "sitecustomize")  # starts of their modules
+REPLACED_MODULES: list[object] = []  # to deallocate them would take long
 DATA_FOLDERS = ("share", "etc")  # packages search these below sys.prefix
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python outside of virtual environments: the path of its program, and `python3.MINOR`."""
+
+    path: str
+    name: str
+
+    @classmethod
+    def of(cls, prefix: Path) -> "Interpreter":
+        """Return the interpreter of an environment that exists."""
+        if is_own(prefix):
+            path = getattr(sys, "_base_executable", "") or sys.executable
+            return cls(os.path.realpath(path), f"python3.{sys.version_info.minor}")
+        path = os.path.realpath(prefix / "bin" / "python")
+        return cls(path, Path(site_of(prefix)).parent.name)
+
+    def write_environment(self, folder: Path) -> Path:
+        """Write a virtual environment without packages; return the folder of its packages.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        # `pip install --user` works, as in an image; its folder is the layer's (PYTHONUSERBASE).
+        # pip looks for the key in lower case, which Python does not need, and at ENABLE_USER_SITE.
+        config = f"home = {os.path.dirname(self.path)}\nInclude-System-Site-Packages = false\n"
+        packages = folder / "lib" / self.name / "site-packages"
+        packages.mkdir(parents=True)
+        (folder / "pyvenv.cfg").write_text(config)
+        (folder / "bin").mkdir()
+        for name in ("python", "python3", self.name):
+            (folder / "bin" / name).symlink_to(self.path)
+        return packages
 
 
 @dataclass(frozen=True)
@@ -50,24 +87,15 @@ class Layer:
         Raises:
             OSError: They cannot be written.
         """
-        layer = cls(folder, base)
-        layer._site.mkdir(parents=True)
-        layer._bin.mkdir()
-        home = os.path.dirname(_base_executable())
-        # `pip install --user` works, as in an image; its folder is the layer's (PYTHONUSERBASE).
-        # pip looks for the key in lower case, which Python does not need, and at ENABLE_USER_SITE.
-        config = f"home = {home}\nInclude-System-Site-Packages = false\n"
-        (folder / "pyvenv.cfg").write_text(config)
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        for name in ("python", "python3", f"python{version}"):
-            (layer._bin / name).symlink_to(_base_executable())
+        layer, python = cls(folder, base), Interpreter.of(base)
+        packages = python.write_environment(folder)
         paths = layer._base_sites
         lines = ["import site; site.ENABLE_USER_SITE = True\n"]
         lines += [f"import site; site.addsitedir({path!r})\n" for path in paths]
-        (layer._site / "_base.pth").write_text("".join(lines))
+        (packages / "_base.pth").write_text("".join(lines))
         if any(Path(path, "pip").is_dir() for path in paths):
-            for name in ("pip", "pip3", f"pip{version}"):
-                layer._write_script(name, "pip")
+            for name in ("pip", "pip3", python.name.replace("python", "pip")):
+                layer._write_pip(name)
         is_virtual = not is_own(base) or sys.prefix != sys.base_prefix  # no system's Python
         for name in DATA_FOLDERS if is_virtual else ():
             if (base / name).is_dir():
@@ -85,7 +113,9 @@ class Layer:
         folders = [str(self._bin), str(_bin_of(self.base))]
         rest = kept.get("PATH", "").split(os.pathsep)
         if not is_own(self.base):
-            kept["PYTHONPATH"] = redirect.FOLDER  # without the service's packages
+            of_service = os.environ.get("PYTHONPATH", "")
+            of_step = kept.get("PYTHONPATH", "").removesuffix(of_service)
+            kept["PYTHONPATH"] = redirect.joined(of_step, redirect.FOLDER)
             rest = [folder for folder in rest if folder != str(_own_bin())]
         kept["PATH"] = os.pathsep.join([*folders, *rest])
         kept["VIRTUAL_ENV"] = kept["PYTHONUSERBASE"] = str(self.folder)
@@ -94,31 +124,37 @@ class Layer:
         return kept
 
     def adopt(self) -> None:
-        """Switch this process, a fork that runs on the base, to the layer."""
+        """Switch this process, a fork of one with the service's packages, to the layer.
+
+        Over another environment it keeps the modules of the standard library only.
+        """
+        has_own_base = is_own(self.base)
         sys.executable = str(self.python)
         sys.prefix = sys.exec_prefix = str(self.folder)
         sys.modules.pop("sysconfig", None)  # it caches the folders of packages
-        places = (sys.path.index(path) for path in self._base_sites if path in sys.path)
-        sys.path.insert(min(places, default=len(sys.path)), str(self._site))
+        places = (sys.path.index(path) for path in _own_sites() if path in sys.path)
+        end = min(places, default=len(sys.path))
+        if has_own_base:
+            sys.path.insert(end, site_of(self.folder))
+            return
+        del sys.path[end:]
+        sys.meta_path[:] = [one for one in sys.meta_path if one.__module__.startswith(FINDERS)]
+        for name in list(sys.modules):
+            if name.partition(".")[0] not in KEPT_MODULES:
+                REPLACED_MODULES.append(sys.modules.pop(name))
+        site.addsitedir(site_of(self.folder))
 
     @property
     def _bin(self) -> Path:
         return _bin_of(self.folder)
 
     @property
-    def _site(self) -> Path:
-        return Path(site_of(self.folder))
-
-    @property
     def _base_sites(self) -> list[str]:
-        if not is_own(self.base):
-            return [site_of(self.base)]
-        users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-        return [*users, *site.getsitepackages()]
+        return _own_sites() if is_own(self.base) else [site_of(self.base)]
 
-    def _write_script(self, name: str, module: str) -> None:
+    def _write_pip(self, name: str) -> None:
         script = self._bin / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.quote(str(self.python))} -m {module} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(str(self.python))} -m pip "$@"\n')
         script.chmod(0o755)
 
 
@@ -129,8 +165,13 @@ def is_own(prefix: Path) -> bool:
 
 def site_of(prefix: Path) -> str:
     """Return the folder of the packages of a virtual environment."""
-    places = {"base": str(prefix), "platbase": str(prefix)}
-    return sysconfig.get_path("purelib", "venv", vars=places)
+    [folder] = prefix.glob("lib/python3.*/site-packages")
+    return str(folder)
+
+
+def _own_sites() -> list[str]:
+    users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [*users, *site.getsitepackages()]
 
 
 def protect(prefixes: set[str]) -> None:
@@ -163,7 +204,3 @@ def _bin_of(prefix: Path) -> Path:
 
 def _own_bin() -> Path:
     return Path(sys.executable).parent
-
-
-def _base_executable() -> str:
-    return getattr(sys, "_base_executable", "") or sys.executable

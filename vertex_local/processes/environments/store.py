@@ -1,152 +1,133 @@
-"""Environments of a user, shared by all services: FOLDER/KEY is complete, or does not exist.
+"""Environments of a user, shared by all services: FOLDER/KEY, which is usable once it is complete.
 
-An environment is built beside its place and then renamed. Two steps may build the same one at a
-time, which costs little: uv has the packages in its cache, and links their files.
+FOLDER/KEY.lock is held while a step builds it, and has the time of its last use.
 """
 
-import ast
 import ensurepip
+import fcntl
 import hashlib
 import json
+import logging
 import os
-import platform
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
+import sysconfig
 import time
-import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from vertex_local.machine.files import make_private
 from vertex_local.processes.environments.commands import own_kfp
-from vertex_local.processes.environments.layer import site_of
+from vertex_local.processes.environments.layer import Interpreter
 
-# Variables of uv (https://docs.astral.sh/uv/reference/environment) by settings of pip.
-VARIABLES = {
-    "index-url": "UV_DEFAULT_INDEX",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
-    "trusted-host": "UV_INSECURE_HOST",
-    "constraint": "UV_CONSTRAINT",
-    "cert": "SSL_CERT_FILE",
-}
-SCOPES = ("global", "install", ":env:")  # of settings of pip; the last comes first
+logger = logging.getLogger(__name__)
+
 FOLDER_VARIABLE = "VERTEX_LOCAL_ENVIRONMENTS"
-DRAFT_PREFIX = "building-"
-DRAFT_SECONDS = 24 * 3600.0  # a draft that is older is a killed build's
+COMPLETE, LOCK_SUFFIX = "complete", ".lock"
 UNUSED_SECONDS = 30 * 24 * 3600.0
 KEY_LENGTH = 12
 
 
-def create(prefix: Path) -> None:
-    """Create a virtual environment with pip and setuptools, as in Python's container images.
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Content of an environment.
 
-    The wheels in Python's own `ensurepip` are unpacked: installing them takes longer than most
-    packages of steps do.
+    Attributes:
+        python: Its interpreter.
+        script: Shell script that installs its packages by `python3 -m pip`; empty if it has none.
+        has_kfp: Whether it has the service's kfp, unless the script installs another. kfp starts
+            every Python component; in a container it may be part of the image.
     """
-    wheels = sorted(Path(ensurepip.__file__).parent.glob("_bundled/*.whl"))
-    venv.EnvBuilder(with_pip=not wheels, symlinks=True).create(prefix)
-    with (prefix / "pyvenv.cfg").open("a") as config:
-        config.write("relocatable = true\n")  # so uv writes scripts that outlive a renaming
-    for wheel in wheels:
+
+    python: Interpreter
+    script: str
+    has_kfp: bool
+
+    @property
+    def prefix(self) -> Path:
+        """Place of the environment, named by a digest of its content.
+
+        The interpreter, and files and folders that the script names, enter with sizes and times.
+        """
+        paths = [self.python.path, *re.findall(r"'([^']*)'", self.script)]
+        kfp = self.has_kfp and own_kfp()
+        text = json.dumps([self.script, kfp, [_signature(Path(path)) for path in paths]])
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        folder = os.environ.get(FOLDER_VARIABLE) or Path(cache, "vertex-local", "environments")
+        return Path(folder).absolute() / hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+
+@cache  # the difference is logged once
+def interpreter(minor: str) -> Interpreter:
+    """Return Python 3.MINOR; the service's own if that is empty, or not on this machine's PATH."""
+    own, name = Interpreter.of(Path(sys.prefix)), f"python3.{minor}"
+    if not minor or name == own.name:
+        return own
+    with suppress(OSError, subprocess.CalledProcessError):  # a shim of pyenv may be all there is
+        command = [name, "-c", "import sys; print(sys.executable)"]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return Interpreter(os.path.realpath(found.strip()), name)
+    logger.warning("%s is not on PATH: steps whose image has it run with %s", name, own.name)
+    return own
+
+
+def create(recipe: Recipe) -> None:
+    """Create an environment with pip and setuptools, as in Python's container images, and kfp.
+
+    The wheels of Python's own `ensurepip` are unpacked: installing them takes longer than most
+    packages of steps do. kfp is without its dependencies, as components install it.
+    """
+    packages = recipe.python.write_environment(recipe.prefix)
+    of_debian = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    for wheel in Path(of_debian or Path(ensurepip.__file__).with_name("_bundled")).glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(site_of(prefix))
-
-
-def commands(prefix: Path, installs: tuple[tuple[str, ...], ...]) -> Iterator[list[str]]:
-    """Yield the command of each `pip install`, and at last the one for kfp, unless it is there.
-
-    kfp starts every step; in a container it may be part of the image.
-    """
-    from uv import find_uv_bin  # only steps with packages need it
-
-    options = ["--no-progress", "--color", "never", "--compile-bytecode"]
-    options += ["--no-index"] if "no-index" in pip_settings() else []
-    python = str(prefix / "bin" / "python")
-    install = [find_uv_bin(), "pip", "install", "--python", python, *options]
-    for arguments in installs:
-        yield [*install, *arguments]
-    if not any(metadata.distributions(name="kfp", path=[site_of(prefix)])):
-        yield [*install, own_kfp(), "--no-deps"]
-
-
-def variables() -> dict[str, str]:
-    """Return the variables of uv; those that the user has set come before pip's settings."""
-    settings = pip_settings()
-    found = {VARIABLES[key]: settings[key] for key in VARIABLES.keys() & settings.keys()}
-    if "UV_FIND_LINKS" in found:
-        found["UV_FIND_LINKS"] = found["UV_FIND_LINKS"].replace(" ", ",")
-    found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest of all indexes
-    return {**found, **{name: os.environ[name] for name in found if name in os.environ}}
-
-
-@cache
-def pip_settings() -> dict[str, str]:
-    """Return the settings of pip, by name without its scope."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    lines = [line.partition("=") for line in listed.splitlines()]  # global.find-links='/wheels'
-    return {
-        key.rpartition(".")[2]: str(ast.literal_eval(value))
-        for scope in SCOPES
-        for key, _, value in lines
-        if key.startswith(f"{scope}.")
-    }
-
-
-def prefix_of(installs: tuple[tuple[str, ...], ...]) -> Path:
-    """Return the place of an environment, named by a digest of requirements, kfp and Python.
-
-    Files and folders among the requirements enter with their sizes and times.
-    """
-    files = [_signature(Path(word)) for arguments in installs for word in arguments]
-    python = [sys.version, os.path.realpath(sys.executable), platform.machine()]
-    text = json.dumps(["uv", installs, files, own_kfp(), python])
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.environ.get(FOLDER_VARIABLE) or Path(cache, "vertex-local", "environments")
-    return Path(folder).absolute() / hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
-
-
-def is_complete(prefix: Path) -> bool:
-    """Return whether an environment exists, and record its use."""
-    with suppress(FileNotFoundError):
-        os.utime(prefix)
-        return True
-    return False
+            archive.extractall(packages)
+    kfp = metadata.distribution("kfp")
+    for name in ("kfp", f"kfp-{kfp.version}.dist-info") if recipe.has_kfp else ():
+        shutil.copytree(str(kfp.locate_file(name)), packages / name)
 
 
 @contextmanager
-def building(prefix: Path) -> Iterator[Path]:
-    """Yield a draft of an environment, which takes its place after the block, unless that raises.
+def building(prefix: Path, *, wait: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of an environment, which is complete after the block unless that raises.
 
+    Yields whether it is to be built. `wait` is called, and may raise, while another step builds it.
     Removes the environments that no step has used for 30 days.
     """
     make_private(prefix.parent)
-    _remove_old(prefix.parent)
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=prefix.parent))
-    try:
-        yield draft
+    with prefix.with_suffix(LOCK_SUFFIX).open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                wait()
+        if (prefix / COMPLETE).exists():
+            yield False
+            return
+        _remove_unused(prefix.parent)
         try:
-            draft.rename(prefix)
-        except OSError:
-            if not prefix.exists():  # otherwise another step has built it meanwhile
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+            shutil.rmtree(prefix, ignore_errors=True)  # of a killed build
+            yield True
+            (prefix / COMPLETE).touch()
+        except BaseException:
+            shutil.rmtree(prefix, ignore_errors=True)
+            raise
 
 
-def _remove_old(folder: Path) -> None:
-    for path in folder.iterdir():
-        limit = DRAFT_SECONDS if path.name.startswith(DRAFT_PREFIX) else UNUSED_SECONDS
+def _remove_unused(folder: Path) -> None:
+    for lock in folder.glob(f"*{LOCK_SUFFIX}"):
         with suppress(FileNotFoundError):
-            if path.stat().st_mtime < time.time() - limit:
-                shutil.rmtree(path, ignore_errors=True)
+            if lock.stat().st_mtime < time.time() - UNUSED_SECONDS:
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink()
 
 
 def _signature(path: Path) -> list[tuple[str, int, int]]:

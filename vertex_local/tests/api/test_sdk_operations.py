@@ -100,7 +100,7 @@ def test_model_deploy_creates_the_endpoint_and_forced_deletion_undeploys(service
     assert not is_there(service, endpoint)
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def wait_a_while(seconds: float) -> str:
     import time
 

@@ -13,7 +13,7 @@ from kfp import dsl
 from vertex_local.machine.clock import now
 from vertex_local.pipelines import journal
 from vertex_local.tests.support.kills import kill_all, kill_runner
-from vertex_local.tests.support.pipeline_runs import STEP, Runs, task_detail, task_states
+from vertex_local.tests.support.pipeline_runs import Runs, task_detail, task_states
 from vertex_local.tests.support.pipeline_steps import (
     close_down,
     hold,
@@ -39,27 +39,24 @@ def ends_well(folder: str):
         mark(folder=folder, text="first").set_caching_options(False)
 
 
-@dsl.component(**STEP)
-def unhealthy_model(folder: str, server: str, model: dsl.Output[UnmanagedContainerModel]):
-    from pathlib import Path
-
-    (Path(folder) / "model").mkdir()
-    (Path(folder) / "model" / "saved_model.pb").write_text("model")
-    model.uri = f"{folder}/model"
-    model.metadata["containerSpec"] = {
-        "imageUri": "any",
-        "command": ["python", server, "unhealthy"],
-        "deploymentTimeout": "300s",
-    }
+UNHEALTHY = {
+    "imageUri": "any",
+    "command": ["python", str(SERVER_SCRIPT), "unhealthy"],
+    "deploymentTimeout": "300s",
+}
 
 
 @dsl.pipeline(name="deploys")
-def deploys(folder: str, server: str):
+def deploys(folder: str, model: str):
     with dsl.ExitHandler(close_down(folder=folder, name="notes")):
-        made = unhealthy_model(folder=folder, server=server).set_caching_options(False)
+        imported = dsl.importer(
+            artifact_uri=model,
+            artifact_class=UnmanagedContainerModel,
+            metadata={"containerSpec": UNHEALTHY},
+        )
         uploaded = ModelUploadOp(
             display_name="tiny",
-            unmanaged_container_model=made.outputs["model"],
+            unmanaged_container_model=imported.output,
             **PROJECT_AND_LOCATION,
         ).set_caching_options(False)
         endpoint = EndpointCreateOp(
@@ -281,8 +278,8 @@ def test_the_custom_job_of_a_killed_runner_is_cancelled(runs):
 
 
 @pytest.mark.timeout(120)
-def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(runs):
-    job = start(runs, deploys, server=str(SERVER_SCRIPT))
+def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(runs, artifact_folder):
+    job = start(runs, deploys, model=str(artifact_folder))
 
     def operation() -> dict:
         events = journal.read(runs.files(job))

@@ -205,7 +205,9 @@ def warm_service(tmp_path_factory, temp):
     """A service that has imported KFP, which tests share, and one starts again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(temp))
-        with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOAD_KFP) as running:
+        # Some steps have types of Google's components, which takes a minute to install.
+        options = [*PRELOAD_KFP, "--service-packages"]
+        with running_service(tmp_path_factory.mktemp("warm") / "vertex", *options) as running:
             yield running
     assert list(temp.iterdir()) == []
 

@@ -15,7 +15,7 @@ YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
 CLOCK_SPEED = 600  # a minute takes a tenth of a second
 
 
-@dsl.component(install_kfp_package=False, base_image="python:3.11")
+@dsl.component(base_image="python:3.11")
 def note(text: str) -> str:
     return text
 

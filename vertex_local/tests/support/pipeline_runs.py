@@ -11,7 +11,7 @@ from kfp import compiler
 from vertex_local.tests.support.waiting import wait_until
 
 FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
-STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
+STEP = {"base_image": "python:3.11"}
 NUMBERS = itertools.count(1)
 
 

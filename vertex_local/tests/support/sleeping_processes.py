@@ -28,7 +28,7 @@ def shell_job(script: str) -> dict:
     return job(pool("", command=["sh", "-c", script]))
 
 
-STEP = {"base_image": "python:3.11", "install_kfp_package": False}
+STEP = {"base_image": "python:3.11"}
 
 
 @dsl.component(**STEP)

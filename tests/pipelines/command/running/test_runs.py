@@ -21,7 +21,7 @@ WAIT_SECONDS = 60
 NUMBERS = itertools.count(1)
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def nap(seconds: float, text: str):
     import time
 
@@ -34,7 +34,7 @@ def napping(seconds: float = 0.0, text: str = "hello"):
     nap(seconds=seconds, text=text)
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def evaluate(
     verdict: str,
 ) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):

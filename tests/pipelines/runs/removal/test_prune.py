@@ -26,13 +26,13 @@ DAY = 86_400
 FITS = "it is neither too old nor too much"
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def make(text: str, made: dsl.Output[dsl.Artifact]):
     with open(made.path, "w") as file:
         file.write(text)
 
 
-@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+@dsl.component(base_image="r.example/python:3.11")
 def use(made: dsl.Input[dsl.Artifact], seconds: float) -> str:
     import time
 

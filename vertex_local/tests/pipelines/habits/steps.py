@@ -5,7 +5,7 @@ from typing import Optional
 from kfp import dsl
 from kfp.dsl import Artifact, Dataset, Input, Output
 
-STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
+STEP = {"base_image": "python:3.11"}
 
 
 @dsl.component(**STEP)
