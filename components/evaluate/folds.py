@@ -159,7 +159,7 @@ def _predict(folder: Path, *, case: Case) -> None:
     split = checked_split(read_manifest(str(folder), workload=workload.name), "test")
     features, labels = read_table(split, workload, compression="", raw=True)
     models: dict[str, Predict] = {MODEL: predictor.predict_values}
-    models |= simple_models(workload, case.options, str(folder))
+    models |= simple_models(predictor, case.options, str(folder))
     models |= best_constant(workload, case.options, str(folder))
     names = read_object(Path(case.model_dir, DESCRIPTION), "labels")["labels"]  # the deployed one's
 

@@ -6,10 +6,11 @@ See trainer.examples.stream for blocks, and trainer.examples.batches for the row
 import contextlib
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.errors import InputError, TextError, first_line
@@ -232,6 +233,19 @@ def first_rows(split: SplitFiles, decoder: Decoder, num_rows: int) -> tuple[Any,
     with decoder.explaining_errors(split.shards):
         records = next(iter(decoder.records(as_tensors(whole(split)))))
         return decoder.decode(records[:num_rows], may_lack_labels=True)
+
+
+def sample_rows(split: SplitFiles, decoder: Decoder, most_rows: int) -> tuple[Any, np.ndarray]:
+    """Return (features, labels) of every n-th row of a split, `most_rows` at most.
+
+    They are read without a graph, whose making would take longer than some thousand rows.
+    """
+    every = -(-split.num_examples // most_rows)
+    with decoder.explaining_errors(split.shards):
+        records = replace(decoder, every=every).records(as_tensors(whole(split)))
+        tables = [decoder.decode(some, may_lack_labels=True) for some in records]
+    features, labels = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *tables)
+    return features, labels.numpy()
 
 
 def gather_rows(table: Any, rows: tf.Tensor) -> Any:

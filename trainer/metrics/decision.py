@@ -23,15 +23,20 @@ _INVERSES = (0.2, 5.0)  # range of 1 / temperature
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionRule:
-    """Step from a classifier's probabilities to its predictions.
+    """Step from what a net predicts to the predictions of a model.
 
     Attributes:
+        net_share: the share of the net in a model that has a line beside it.
+        line_loss: of the line alone on the eval split; NaN without a line.
         temperature: the logarithms of the probabilities are divided by it: above 1 for a model that
             is too sure; 1 if no other value surely lowers the loss.
         threshold: the least probability of the second of two classes from which it is predicted.
-        loss_before, loss_after: mean cross-entropy on the eval split; NaN if not measured.
+        loss_before, loss_after: on the eval split, without and with the temperature; NaN if not
+            measured.
     """
 
+    net_share: float = 1.0
+    line_loss: float = float("nan")
     temperature: float = 1.0
     threshold: float = DEFAULT_THRESHOLD
     loss_before: float = float("nan")

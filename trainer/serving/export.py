@@ -17,7 +17,6 @@ from trainer import Json
 from trainer.config.trust import STRANGER, Trust
 from trainer.errors import TrainerError, first_line
 from trainer.metrics.decision import DecisionRule
-from trainer.metrics.statistics import LEAST_LIKELIHOOD
 from trainer.runtime.files import delete_folder, read_json, write_json
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
@@ -29,6 +28,7 @@ from trainer.serving.strict_json import finite
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.names import distinct_names
 from trainer.workloads.description import UntrustedCodeError, describe, read_description
+from trainer.workloads.models.line import Line
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ DESCRIPTION_FILE = "workload.json"
 GRAPH_FILE = "saved_model.pb"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
+LINE_SIGNATURE = "line"
 _Resource = tf.saved_model.experimental.TrackableResource
 _FIRST = ("class", "label", "labels", "probabilities", "value")
 
@@ -109,23 +110,42 @@ class Predictor:
         `predict`.
         Columns that are no inputs, such as weights, are left out.
         """
-        tensors = {
-            self._arguments[name]: tf.constant(column)
-            for name, column in features.items()
-            if name in self._arguments
-        }
-        return {name: output.numpy() for name, output in self._predict(**tensors).items()}
+        predicted = self._predict(**self._tensors(features))
+        return {name: output.numpy() for name, output in predicted.items()}
 
     def predict_values(self, features: Mapping[str, Any]) -> np.ndarray:
         """Return the values [batch] of a Regression, else probabilities [batch, labels]."""
         return self.predict_batch(dict(features))[self.workload.label.evaluated]
+
+    @property
+    def has_line(self) -> bool:
+        """True if the model has a line beside its net."""
+        return LINE_SIGNATURE in self._loaded.signatures
+
+    def predict_line(self, features: Mapping[str, Any]) -> np.ndarray:
+        """Return what the line alone predicts, as `predict_values` does."""
+        line = self._loaded.signatures[LINE_SIGNATURE]
+        return line(**self._tensors(features))[self.workload.label.evaluated].numpy()
+
+    def _tensors(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        """Return the arguments of a signature: columns that are no inputs are left out."""
+        return {
+            self._arguments[name]: tf.constant(column)
+            for name, column in features.items()
+            if name in self._arguments
+        }
 
 
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, predictions out."""
 
     def __init__(
-        self, workload: Workload, model: Any, decision: DecisionRule, compiled: tf.Module | None
+        self,
+        workload: Workload,
+        model: Any,
+        decision: DecisionRule,
+        line: Line | None,
+        compiled: tf.Module | None,
     ):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
@@ -134,7 +154,7 @@ class _ServedModel(tf.Module):
         self._labels = tf.constant(workload.labels, tf.string)
         # Hidden from tf.saved_model, which would save Keras' objects too.
         self._keras: Callable[[], Any] = lambda: model
-        self._workload, self._decision = workload, decision
+        self._workload, self._decision, self._line = workload, decision, line
         self._arguments = argument_names(workload.input_specs())
 
     def signatures(self) -> dict[str, Any]:
@@ -143,40 +163,61 @@ class _ServedModel(tf.Module):
             for name, spec in self._by_argument(self._workload.input_specs()).items()
         }
         with _kept_resources() as made:
+            self._encode = traced(self._encoded).get_concrete_function(**specs)
             serve = traced(self._serve).get_concrete_function(**specs)
         self._captured = _captured(serve, made)
-        return {
+        signatures = {
             SIGNATURE: serve,
             EXAMPLES_SIGNATURE: traced(
                 lambda examples: self._serve_examples(examples, serve)
             ).get_concrete_function(tf.TensorSpec([None], tf.string, name="examples")),
         }
+        if line := self._line:
+            alone = traced(lambda **arguments: self._serve_line(line, arguments))
+            signatures[LINE_SIGNATURE] = alone.get_concrete_function(**specs)
+        return signatures
 
     def _by_argument(self, features: Mapping[str, Any]) -> dict[str, Any]:
         return {argument: features[name] for name, argument in self._arguments.items()}
 
-    def _serve(self, **arguments: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _encoded(self, **arguments: tf.Tensor) -> Any:
         features = {name: arguments[argument] for name, argument in self._arguments.items()}
-        encoded = self._workload.encode(self._workload.plain_features(features))
-        inputs = self._workload.preprocess(encoded)
-        return self._predictions(self._keras()(inputs, training=False))
+        return self._workload.encode(self._workload.plain_features(features))
 
-    def _predictions(self, outputs: Any) -> dict[str, tf.Tensor]:
-        predictions = self._predictions_of_label(main_output(outputs, self._workload))
+    def _serve_line(self, line: Line, arguments: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        label, outputs = self._workload.label, line.outputs(self._encode(**arguments))
+        predictions = label.predictions(outputs, has_logits=True)
+        return label.served(predictions, self._decision, self._labels)
+
+    def _serve(self, **arguments: tf.Tensor) -> dict[str, tf.Tensor]:
+        encoded = self._encode(**arguments)
+        inside = self._line.inside(encoded) if self._line else encoded
+        inputs = self._workload.preprocess(inside)
+        return self._predictions(self._keras()(inputs, training=False), encoded)
+
+    def _predictions(self, outputs: Any, encoded: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        main = main_output(outputs, self._workload)
+        predictions = self._predictions_of_label(main, encoded)
         named_outputs = outputs if isinstance(outputs, Mapping) else {}
         for name, output in named_outputs.items():
             if name != self._workload.label.column:
                 predictions.setdefault(name, output)
         return predictions
 
-    def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
-        label = self._workload.label
+    def _predictions_of_label(
+        self, output: tf.Tensor, encoded: Mapping[str, Any]
+    ) -> dict[str, tf.Tensor]:
+        label, decision = self._workload.label, self._decision
         has_logits = output_kind(self._keras(), self._workload).has_logits
         predictions = label.predictions(output, has_logits=has_logits)
-        if self._decision.is_calibrated:
-            logs = tf.math.log(tf.maximum(predictions, LEAST_LIKELIHOOD))
-            predictions = tf.nn.softmax(logs / self._decision.temperature)
-        return label.served(predictions, self._decision, self._labels)
+        if self._line:
+            line, added = self._line.parts(encoded, label.logits(predictions))
+            blended = line + decision.net_share * added
+            predictions = label.predictions(blended, has_logits=True)
+        if decision.is_calibrated:
+            logits = label.logits(predictions) / decision.temperature
+            predictions = label.predictions(logits, has_logits=True)
+        return label.served(predictions, decision, self._labels)
 
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
@@ -246,11 +287,13 @@ def export_model(
     model_dir: str,
     *,
     decision: DecisionRule | None = None,
+    line: Line | None = None,
     compiled: tf.Module | None = None,
 ) -> None:
     """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model.
 
-    `decision` is the step from probabilities to predictions; default: the likeliest class.
+    `decision` is the step from what the net predicts to predictions; default: the likeliest class.
+    `line` is the linear model beside the net.
     `compiled` computes the loss and the metrics that the model is compiled with, see CompiledScore.
     """
     decision = decision or DecisionRule()
@@ -262,7 +305,7 @@ def export_model(
     for variable in model.non_trainable_variables:
         if variable.name == "seed_generator_state":
             variable.assign(variable * 0)
-    served = _ServedModel(workload, model, decision, compiled)
+    served = _ServedModel(workload, model, decision, line, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}

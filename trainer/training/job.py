@@ -20,10 +20,11 @@ from trainer.examples.stream import (
     is_streamed,
     plan_stream,
 )
-from trainer.examples.tables import Decoder, SplitChunks
+from trainer.examples.tables import Decoder, SplitChunks, sample_rows
 from trainer.training.facts import find_facts, read_facts
 from trainer.training.optimizers.schedule import Schedule
 from trainer.workloads.base import Workload
+from trainer.workloads.models.line import MAX_LINE_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,13 @@ class Job:
         if is_streamed(self.config, self.eval, self.decoder):
             return SplitChunks(self.eval, self.decoder, may_lack_labels=True)
         return [self.decoder.read_split(self.eval, may_lack_labels=True)]
+
+    def fit_line(self) -> Any:
+        """Return the Line of the workload's default model, fitted to the train split, or None."""
+        if not self.workload.has_linear_part:
+            return None
+        decoder = replace(self.decoder, is_raw=True)
+        return self.workload.fit_line(*sample_rows(self.train, decoder, MAX_LINE_ROWS))
 
     @property
     def batches(self) -> Batches:

@@ -132,6 +132,8 @@ class TrainStep:
         """
         batches, num_pieces = self.batches, self._num_micro_batches
         pieces = range(part * num_pieces, (part + 1) * num_pieces)
+        # Before the condition, of which both branches would send messages between devices.
+        values = self.parameters.pull(), self.parameters.pull_state()
 
         def sized(size: int) -> Contribution:
             done: list[Contribution] = []
@@ -140,6 +142,7 @@ class TrainStep:
                 with tf.control_dependencies([contribution.gradient for contribution in done]):
                     done.append(
                         self._contribute_part(
+                            values,
                             table,
                             index,
                             rows[:size],
@@ -157,7 +160,14 @@ class TrainStep:
         )
 
     def _contribute_part(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
+        self,
+        values: tuple[tf.Tensor, tf.Tensor],
+        table: Any,
+        index: tf.Tensor,
+        rows: tf.Tensor,
+        *,
+        part: int,
+        num_parts: int,
     ) -> Contribution:
         size = rows.shape[0]
         first, last = size * part // num_parts, size * (part + 1) // num_parts
@@ -167,8 +177,7 @@ class TrainStep:
         part_of_batch = BatchPart(*self._load(table, index, rows, first, last), share, size)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self.batches.seed, tf.cast(index, tf.int32) * num_parts + part])
-        weights, state = self.parameters.pull(), self.parameters.pull_state()
-        contribution = self._compute(weights, state, part_of_batch, seed)
+        contribution = self._compute(*values, part_of_batch, seed)
         return scale(contribution, 0.0) if is_empty else contribution
 
     def _load_batch(

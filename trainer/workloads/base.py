@@ -388,6 +388,10 @@ class Workload(abc.ABC):
         """Return the variables of the linear part of a model from `build_model`."""
         return []
 
+    def fit_line(self, features: Features, labels: Any) -> Any:
+        """Return the Line beside a default model, of raw features; None if it has none."""
+        return None
+
     def encode(self, features: Features) -> Features:
         """Return the columns of the training table, computed once per example."""
         return features

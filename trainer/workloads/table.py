@@ -27,10 +27,17 @@ from trainer.workloads.declarations.table_checks import (
     parse_sizes,
 )
 from trainer.workloads.declarations.written import plain_text
-from trainer.workloads.encoding.columns import Column, TableFacts, compute_columns
+from trainer.workloads.encoding.columns import (
+    Column,
+    TableFacts,
+    compute_columns,
+    linear_columns,
+    linear_inputs,
+)
 from trainer.workloads.encoding.images import NUM_SHIFTS, as_floats, shift_a_little
 from trainer.workloads.encoding.learning import ColumnsSource, StatisticsSource
 from trainer.workloads.encoding.lookups import num_categories, number_combinations
+from trainer.workloads.models.line import Line
 from trainer.workloads.models.wide_and_deep import build_wide_and_deep, linear_variables
 
 DEFAULT_MODEL = "wide_and_deep"
@@ -363,6 +370,39 @@ class Table(Workload):
 
     def linear_variables(self, model: Any) -> list[Any]:
         return linear_variables(model) if self.has_linear_part else []
+
+    def fit_line(self, features: Features, labels: Any) -> Line | None:
+        columns = linear_columns(self.columns)
+        if not columns:
+            return None
+        known = self.label.find_labelled(labels)
+        weighed = {WEIGHTS: features[self.weight]} if self.weight else {}
+        weights = self.example_weights(weighed, labels)
+        inputs = linear_inputs(columns, features)[known]
+        *fitted, constant = self.label.fit_linear(
+            inputs,
+            labels[known],
+            len(self.labels),
+            None if weights is None else np.asarray(weights)[known],
+        )
+        ends = np.cumsum([column.size for column in columns])[:-1]
+        parts = dict(zip([c.name for c in columns], np.split(np.array(fitted), ends), strict=True))
+
+        def weights_of(kind: str) -> np.ndarray:
+            none = np.zeros((0, len(constant)))
+            of_kind = self._of_kind(kind)
+            return np.concatenate(
+                [none, *(parts.get(c.name, np.zeros((c.size, len(constant)))) for c in of_kind)]
+            )
+
+        numbers = weights_of("number")
+        return Line(
+            numbers=numbers,
+            categories=weights_of("category"),
+            constant=constant,
+            low=inputs[:, : len(numbers)].min(axis=0),
+            high=inputs[:, : len(numbers)].max(axis=0),
+        )
 
     def input_specs(self) -> dict[str, Any]:
         return {feature.name: feature.tensor_spec() for feature in self.used}

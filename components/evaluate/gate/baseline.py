@@ -1,6 +1,7 @@
 """Simple models, which a first model must beat: the best constant, a linear model, and trees."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,28 +9,32 @@ from numpy.typing import NDArray
 
 from trainer.errors import InputError
 from trainer.workloads.base import Workload
-from trainer.workloads.encoding.columns import split_columns
+from trainer.workloads.encoding.columns import linear_columns, split_columns
 
 Array = NDArray[Any]
 Predict = Callable[[Mapping[str, Any]], Array]
 
-# A category with more values would have too few examples of each; of trees, a limit of theirs.
-MAX_CATEGORIES, MAX_TREE_CATEGORIES = 1000, 255
+MAX_TREE_CATEGORIES = 255  # a limit of theirs
 
 
 def has_columns(workload: Workload) -> bool:
     """Return whether a linear model can be fitted: the inputs are categories and numbers."""
-    return bool(_columns(workload))
+    return bool(linear_columns(getattr(workload, "columns", ())))
 
 
-def fit_linear(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
-    """Return a linear regression, or a logistic one for classes, on a model's encoded inputs.
+def fit_linear(workload: Any, features: Mapping[str, Any], labels: Array) -> Predict:
+    """Return the line of a table's default model: a linear regression, of classes a logistic one.
 
-    The features are raw; `workload.columns` encode them.
+    The features are raw.
     """
-    inputs = _inputs(workload, features)
-    predict = workload.label.fit_linear(inputs, labels, len(workload.labels))
-    return lambda features: predict(_inputs(workload, features))
+    table = replace(workload, model=None)
+    line = table.fit_line(features, labels)
+
+    def predict(features: Mapping[str, Any]) -> Array:
+        outputs = line.outputs(table.encode(features))
+        return np.asarray(table.label.predictions(outputs, has_logits=True))
+
+    return predict
 
 
 def fit_trees(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
@@ -60,21 +65,3 @@ def tree_inputs(workload: Workload, features: Mapping[str, Any]) -> tuple[Array,
         has_few = column.kind == "category" and column.size <= MAX_TREE_CATEGORIES
         is_category += [has_few] * pieces[-1].shape[1]
     return np.concatenate(pieces, axis=1), is_category
-
-
-def _inputs(workload: Workload, features: Mapping[str, Any]) -> Array:
-    """Return categories as zeros and ones, numbers, and a one for the intercept [examples, n]."""
-    columns = {column.name: column for column in _columns(workload)}
-    pieces = [
-        np.eye(columns[name].size, dtype=np.float32)[values] if values.ndim == 1 else values
-        for name, values in split_columns([*columns.values()], features).items()
-    ]
-    return np.concatenate([*pieces, np.ones((len(pieces[0]), 1))], axis=1, dtype=np.float32)
-
-
-def _columns(workload: Workload) -> list[Any]:
-    return [
-        column
-        for column in getattr(workload, "columns", ())
-        if column.kind == "number" or (column.kind == "category" and column.size <= MAX_CATEGORIES)
-    ]

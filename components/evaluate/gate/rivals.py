@@ -19,14 +19,17 @@ from trainer.errors import ConfigError, InputError
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.storage import INT
+from trainer.workloads.models.line import MAX_LINE_ROWS
 
 if TYPE_CHECKING:  # imports TensorFlow
+    from trainer.examples.manifest import SplitFiles
     from trainer.examples.tables import Decoder
+    from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
 
 # By `gate.baseline`: the model and the most rows that it is fitted to, which takes seconds.
-SIMPLE_MODELS = {LINEAR: (fit_linear, 5_000), TREES: (fit_trees, 100_000)}
+SIMPLE_MODELS = {LINEAR: (fit_linear, MAX_LINE_ROWS), TREES: (fit_trees, 100_000)}
 
 MOST_LABELS = 1_000_000  # of the train split, for the best constant
 MAX_CLASSES = 1000  # of which simple models are fitted in seconds, and in some megabytes
@@ -47,12 +50,13 @@ class Rivals:
 
 
 def find_rivals(
-    workload: Workload, options: GateOptions, *, champion: Champion, examples_dir: str
+    predictor: "Predictor", options: GateOptions, *, champion: Champion, examples_dir: str
 ) -> Rivals:
     """Return the best constant of the train split, and the champion if it can be compared.
 
     Without a champion there is also a simple model of the train split.
     """
+    workload = predictor.workload
     why_not, constant = "", best_constant(workload, options, examples_dir)
     if champion.model_uri:
         try:
@@ -61,7 +65,7 @@ def find_rivals(
             return Rivals(models={CHAMPION: predict, **constant}, labels={CHAMPION: label})
         except NotComparableError as error:
             why_not = str(error)
-    simple = simple_models(workload, options, examples_dir)
+    simple = simple_models(predictor, options, examples_dir)
     return Rivals(models={**simple, **constant}, why_not=why_not)
 
 
@@ -87,9 +91,15 @@ def best_constant(
 
 
 def simple_models(
-    workload: Workload, options: GateOptions, examples_dir: str
+    predictor: "Predictor", options: GateOptions, examples_dir: str
 ) -> dict[str, Predict]:
-    """Return the simple model of the options, of the train split; {} if there is none."""
+    """Return the simple model of the options, of the train split; {} if there is none.
+
+    A linear one is the line that the model has beside its net, if it has one.
+    """
+    workload = predictor.workload
+    if options.baseline == LINEAR and predictor.has_line:
+        return {LINEAR: predictor.predict_line}
     if options.baseline not in SIMPLE_MODELS or not has_columns(workload):
         return {}
     try:
@@ -135,22 +145,28 @@ def missing_numbers(workload: Workload, rules: Sequence[Rule]) -> dict[str, Any]
 
 
 def _fit(workload: Workload, examples_dir: str, name: str) -> Predict:
-    """Return a simple model of the first rows of each file of the train split."""
-    import tensorflow as tf
+    """Return a simple model of rows of the train split."""
+    from trainer.examples.tables import sample_rows
 
     if len(workload.labels) > MAX_CLASSES:
         raise InputError(f"{len(workload.labels):,} classes are more than {MAX_CLASSES:,}")
     fit, most_rows = SIMPLE_MODELS[name]
-    with _first_batches(workload, examples_dir, most_rows) as (decoder, batches):
-        # Not `read`, whose tracing would take longer than these few examples.
-        tables = [decoder.decode(records) for records in batches]
-    labels = np.concatenate([column.numpy() for _, column in tables])
+    train, decoder = _train_split(workload, examples_dir)
+    features, labels = sample_rows(train, decoder, most_rows)
     known = _find_labelled(labels, workload)
-    features = {
-        name: tf.boolean_mask(tf.concat([columns[name] for columns, _ in tables], axis=0), known)
-        for name in tables[0][0]
-    }
-    return fit(workload, features, labels[known])
+    return fit(workload, {name: column[known] for name, column in features.items()}, labels[known])
+
+
+def _train_split(workload: Workload, examples_dir: str) -> tuple["SplitFiles", "Decoder"]:
+    """Return the train split, and a decoder of it to raw features."""
+    from trainer.examples.manifest import read_manifest
+    from trainer.examples.tables import Decoder
+
+    manifest = read_manifest(examples_dir, workload=workload.name)
+    train = manifest.splits.get("train")
+    if train is None or not train.num_examples:
+        raise InputError("the examples have no train split")
+    return train, Decoder(workload=workload, compression=manifest.compression, is_raw=True)
 
 
 @contextmanager
@@ -158,19 +174,14 @@ def _first_batches(
     workload: Workload, examples_dir: str, most_rows: int
 ) -> Iterator[tuple["Decoder", Any]]:
     """Yield a decoder, and batches of the first records of each file of the train split."""
-    from trainer.examples.manifest import read_manifest
-    from trainer.examples.tables import Decoder, RecordRange, as_tensors
+    from trainer.examples.tables import RecordRange, as_tensors
 
-    manifest = read_manifest(examples_dir, workload=workload.name)
-    train = manifest.splits.get("train")
-    if train is None or not train.num_examples:
-        raise InputError("the examples have no train split")
+    train, decoder = _train_split(workload, examples_dir)
     share = -(-most_rows // len(train.shards))
     slices = [
         RecordRange(shard=shard, skip=0, take=min(share, shard.num_examples))
         for shard in train.shards
     ]
-    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
     with decoder.explaining_errors(train.shards):
         yield decoder, decoder.records(as_tensors(slices))
 

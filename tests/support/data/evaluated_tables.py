@@ -13,6 +13,7 @@ from components.model_version.champion import Champion
 from tests.support.data.encoded_tables import adapted
 from tests.support.data.examples import make_example, write_split
 from tests.support.data.offline import evaluated_offline
+from trainer.metrics.decision import DecisionRule
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Category,
@@ -71,10 +72,11 @@ class Evaluated:
         rows=None,
         train=None,
         features=FEATURES,
+        net_share=None,
         **declared,
     ):
         rows = rows or rows_of(label)
-        table, _ = adapted(Table(features, label=label, name="t", **declared), rows)
+        table, records = adapted(Table(features, label=label, name="t", **declared), rows)
         keras.utils.set_random_seed(1)
         self.model_dir, examples = folder / "model", folder / "examples"
         self.workload, self.model = table, table.build_model()
@@ -82,7 +84,13 @@ class Evaluated:
         if self.model.compiled:
             flat = FlatModel(self.model)
             compiled = CompiledMetrics(table, flat, Objective(table, flat, batch_size=7))
-        export_model(self.model, table, str(self.model_dir), compiled=compiled)
+        line, decision = None, DecisionRule()
+        if net_share is not None:
+            columns, labels = table.parse(records)
+            line = table.fit_line(columns, labels.numpy())
+            decision = DecisionRule(net_share=net_share, line_loss=4.0, loss_before=3.0)
+        options = {"decision": decision, "line": line, "compiled": compiled}
+        export_model(self.model, table, str(self.model_dir), **options)
         write_examples(examples, rows, train=train)
         self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
         self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))

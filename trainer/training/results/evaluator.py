@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -24,10 +25,16 @@ from trainer.training.model.flat_model import FlatModel, build_served_model
 from trainer.training.model.objective import Objective
 from trainer.training.results.recorder import log_evaluation, write_metrics
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Label
+from trainer.workloads.models.line import Line
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+SHARES = np.linspace(0, 1, 21)
+# Standard errors by which a net must lower the loss of a line; tuned on `DEVELOPMENT` of
+# `python -m benchmarks.defaults`.
+SURE = 0.75
 
 
 class EvalStep:
@@ -60,7 +67,7 @@ class EvalStep:
             InputError: no example has a label.
         """
         label, results = self._workload.label, []
-        for predictions, labels, states in self._predict(weights, state):  # noqa: B007
+        for predictions, labels, _, states in self._predict(weights, state):  # noqa: B007
             results.append((label.summarized(predictions, labels), labels))
         predictions, labels = map(np.concatenate, zip(*results, strict=True))
         metrics = label.measure(predictions, labels, label.in_training)
@@ -69,21 +76,35 @@ class EvalStep:
             return {**metrics, **own}
         return {"loss": own["loss"], **metrics}
 
-    def decide(self, weights: tf.Tensor, state: tf.Tensor) -> DecisionRule:
-        """Return the step from the probabilities to predictions that is best on the tables."""
-        if not self._workload.label.has_classes:
+    def decide(self, weights: tf.Tensor, state: tf.Tensor, line: Line | None) -> DecisionRule:
+        """Return the step from what the net predicts to predictions that is best on the tables."""
+        label = self._workload.label
+        if not (label.has_classes or line):
             return DecisionRule()
-        predicted = ((p, labels) for p, labels, _ in self._predict(weights, state))
-        return self._workload.label.decide(*sampled(predicted))
+
+        def parts(features: Any, predictions: np.ndarray) -> np.ndarray:
+            if line is None:
+                return predictions
+            return np.concatenate(line.parts(features, label.logits(predictions)), axis=1)
+
+        outputs, labels = sampled(
+            (parts(features, predictions), labels)
+            for predictions, labels, features, _ in self._predict(weights, state, line)
+        )
+        if line is None:
+            return label.decide(outputs, labels)
+        of_line, added = np.split(outputs, 2, axis=1)
+        return decide_share(label, of_line, added, labels)
 
     def _predict(
-        self, weights: tf.Tensor, state: tf.Tensor
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, list[tf.Tensor]]]:
-        """Yield predictions and labels of labelled examples, and the objective's states so far."""
+        self, weights: tf.Tensor, state: tf.Tensor, line: Line | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, Any, list[tf.Tensor]]]:
+        """Yield predictions, labels and features of labelled examples, and the states so far."""
         states = self._objective.first_states()
-        for table in self._labelled():
-            predictions, states = self._run(table, weights, state, states)
-            yield predictions.numpy(), table[1].numpy(), states
+        for features, labels in self._labelled():
+            inside = line.inside(features) if line else features
+            predictions, states = self._run((inside, labels), weights, state, states)
+            yield predictions.numpy(), labels.numpy(), features, states
 
     def _labelled(self) -> Iterator[Any]:
         """Yield tables without the examples that have no label, small ones of many classes."""
@@ -136,6 +157,28 @@ class EvalStep:
     def _predictions(self, outputs: Any) -> tf.Tensor:
         output = main_output(outputs, self._workload)
         return self._workload.label.predictions(output, has_logits=self._has_logits)
+
+
+def decide_share(
+    label: Label, line: np.ndarray, added: np.ndarray, truth: np.ndarray
+) -> DecisionRule:
+    """Return the decision with the share of what a net adds to a line that has the least loss.
+
+    It is 0 unless the loss of the line is higher by more than a standard error: where a few
+    examples cannot tell, the model is a line.
+    """
+
+    def blend(share: float) -> np.ndarray:
+        return np.asarray(label.predictions(line + share * added, has_logits=True))
+
+    losses = [label.losses(blend(share), truth) for share in SHARES]
+    best = int(np.argmin([of_share.mean() for of_share in losses]))
+    gains = losses[0] - losses[best]
+    if gains.mean() <= SURE * gains.std() / np.sqrt(len(gains)):
+        best = 0
+    means = {"line_loss": float(losses[0].mean()), "loss_before": float(losses[best].mean())}
+    decision = label.decide(blend(SHARES[best]), truth)
+    return replace(decision, net_share=float(SHARES[best]), **means)
 
 
 def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:

@@ -188,7 +188,8 @@ class Results:
     def export(self) -> None:
         """Export the model: of the last step, or of a checkpoint if training ended early."""
         weights, state = served_values(self._final_snapshot())
-        decision = self._evaluation.decide(weights, state)
+        line = self._job.fit_line()
+        decision = self._evaluation.decide(weights, state, line)
         self._flat_model.write(weights, state)
         compiled = (
             CompiledMetrics(self._job.workload, self._flat_model, self._objective)
@@ -200,6 +201,7 @@ class Results:
             self._job.workload,
             self._job.folders.model,
             decision=decision,
+            line=line,
             compiled=compiled,
         )
         logger.info("the model is in %s", self._job.folders.model)

@@ -11,6 +11,9 @@ from trainer.runtime.lazy import keras, tf
 
 Compute = Callable[..., Any]
 
+# Zeros and ones of categories that a linear model gets, of all columns together.
+_MAX_ZEROS_AND_ONES = 1000
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
@@ -119,3 +122,21 @@ def split_columns(columns: Sequence[Column], features: Mapping[str, Any]) -> dic
             for column, part in zip(chosen, parts, strict=True):
                 separate[column.name] = part if kind == "number" else part[:, 0]
     return {column.name: separate[column.name] for column in columns if column.name in separate}
+
+
+def linear_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns of a linear model: numbers, then categories unless there are too many."""
+    chosen = [column for column in columns if column.kind == "number"]
+    categories = [column for column in columns if column.kind == "category"]
+    sizes = sorted(column.size for column in categories)
+    most = max(np.extract(np.cumsum(sizes) <= _MAX_ZEROS_AND_ONES, sizes), default=0)
+    return [*chosen, *(column for column in categories if column.size <= most)]
+
+
+def linear_inputs(columns: Sequence[Column], features: Mapping[str, Any]) -> np.ndarray:
+    """Return numbers, and zeros and ones of categories, float32 [batch, n]."""
+    pieces = [
+        np.eye(column.size, dtype=np.float32)[values] if column.kind == "category" else values
+        for column, values in zip(columns, split_columns(columns, features).values(), strict=True)
+    ]
+    return np.concatenate(pieces, axis=1)

@@ -134,6 +134,20 @@ def test_a_first_model_is_compared_with_a_linear_one(first):
     assert {(one["champion"], one["ok"]) for one in evaluation["slices"]} == {(None, True)}
 
 
+@pytest.mark.parametrize(
+    ("net_share", "words"),
+    [(0.0, "a line."), (0.5, "a line, plus 50 % of a net, which explains 25 % of the loss")],
+)
+def test_a_model_that_is_a_line_is_as_good_as_the_linear_one(tmp_path, net_share, words):
+    gate = '{"slice_min_examples": 2}'
+    evaluated = Evaluated(tmp_path, Regression("y"), gate=gate, net_share=net_share)
+    check = evaluated.evaluation["checks"][-1]
+    assert check["ok"] == (net_share == 0)
+    words_of_gate = "is equal to" if net_share == 0 else "worse than"
+    assert re.search(f"{words_of_gate} that of a linear model", check["text"]), check
+    assert f"The model: {words}" in evaluated.report
+
+
 def test_the_champion_predicts_the_examples_of_this_run(first, second):
     evaluation = second.evaluation
     assert second.judgement.verdict == "passed"
@@ -227,7 +241,7 @@ def test_a_linear_model_of_classes_has_no_gradient_left():
     features = {"age": ages.astype(np.float32)}
     assert has_columns(table)
     likely = fit_linear(table, features, labels)(features)
-    np.testing.assert_allclose(likely.sum(axis=1), 1)
+    np.testing.assert_allclose(likely.sum(axis=1), 1, rtol=1e-6)
     assert (likely.argmax(axis=1) == labels).mean() > 0.7
     # The intercept's gradient is its penalty, a small number of examples.
     np.testing.assert_allclose(likely.sum(axis=0), np.bincount(labels), atol=3)
@@ -275,7 +289,7 @@ def test_trees_give_a_class_without_rows_the_probability_0(trees):
 
     likely = fit_trees(table, features, labels)(features)
 
-    np.testing.assert_allclose(likely.sum(axis=1), 1)
+    np.testing.assert_allclose(likely.sum(axis=1), 1, rtol=1e-6)
     assert (likely[:, 1] == 0).all()
     assert (likely.argmax(axis=1) == labels).all()
 

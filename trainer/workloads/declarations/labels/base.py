@@ -6,7 +6,7 @@ labels.
 """
 
 import abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,13 +15,12 @@ import numpy as np
 from trainer.metrics.decision import DEFAULT_THRESHOLD, DecisionRule
 from trainer.metrics.directions import LOWER_IS_BETTER
 from trainer.metrics.evaluation import Evaluation
-from trainer.metrics.statistics import Array, Build, Statistic, of_all
+from trainer.metrics.linear import fit_linear
+from trainer.metrics.statistics import Array, Build, Statistic, mean_of, of_all
 from trainer.workloads.declarations.storage import FLOAT, TEXT
 
 ClassWeights = Mapping[str | int | float | bool, float]
 BALANCED = "balanced"
-# A simple model: a function from inputs [examples, n] to predictions.
-Rival = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class Label(abc.ABC):
     evaluated: ClassVar[str] = "probabilities"  # the field of a prediction to evaluate
     in_training: ClassVar[Sequence[str]]  # the metrics of an evaluation in training
     only_in_tests: ClassVar[Sequence[str]] = ()  # further ones of the test split
+    steepest: ClassVar[float]  # a bound of the derivative of `predictions` of logits
 
     @property
     def name(self) -> str:
@@ -158,6 +158,10 @@ class Label(abc.ABC):
         """Return values [batch] or probabilities [batch, classes] of a model's output, float32."""
 
     @abc.abstractmethod
+    def logits(self, predictions: Any) -> Any:
+        """Return logits [batch, classes], or values [batch, 1], that have these predictions."""
+
+    @abc.abstractmethod
     def served(self, predictions: Any, decision: DecisionRule, names: Any) -> dict[str, Any]:
         """Return the fields of predictions, which are calibrated, as tensors."""
 
@@ -189,6 +193,14 @@ class Label(abc.ABC):
     @abc.abstractmethod
     def statistics(self, num_classes: int) -> dict[str, Build]:
         """Return the metrics by which models are compared; the first one is the default."""
+
+    @abc.abstractmethod
+    def losses(self, predictions: Array, labels: Array) -> Array:
+        """Return the loss of each example, of predictions that need not be summarized."""
+
+    def mean_loss(self, predictions: Array, labels: Array) -> Statistic:
+        """Return the loss as a function of a draw."""
+        return mean_of(self.losses(predictions, labels))
 
     def default_metric(self, num_classes: int) -> str:
         """Return the metric by which models are compared unless another one is chosen."""
@@ -290,6 +302,21 @@ class Label(abc.ABC):
     def fit_constant(self, labels: Array, num_classes: int) -> Array:
         """Return the best constant prediction for labels."""
 
+    def fit_linear(
+        self, inputs: Array, labels: Array, num_classes: int, weights: Array | None = None
+    ) -> Array:
+        """Return the weights of a linear regression, or of a logistic one for classes.
+
+        They are [n + 1, classes or 1] for inputs [examples, n]; the last row is the constant.
+        """
+        truth = self.outputs(labels, num_classes)
+
+        def activate(logits: Array) -> Array:
+            predicted = self.predictions(logits, has_logits=True)
+            return np.reshape(predicted, logits.shape)
+
+        return fit_linear(inputs, truth, activate, bound=self.steepest, weights=weights)
+
     @abc.abstractmethod
-    def fit_linear(self, inputs: Array, labels: Array, num_classes: int) -> Rival:
-        """Return a linear regression, or a logistic one for classes, with a small penalty."""
+    def outputs(self, labels: Array, num_classes: int) -> Array:
+        """Return labels as probabilities [examples, classes], or as values [examples, 1]."""

@@ -17,8 +17,8 @@ from trainer.metrics.class_metrics import (
     true_likelihoods,
 )
 from trainer.metrics.decision import COSTS, DEFAULT_THRESHOLD, DecisionRule, decide
-from trainer.metrics.linear import fit_logistic, softmax
 from trainer.metrics.statistics import (
+    LEAST_LIKELIHOOD,
     Array,
     Build,
     Statistic,
@@ -30,7 +30,7 @@ from trainer.metrics.statistics import (
     ratio,
 )
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.declarations.labels.base import BALANCED, ClassWeights, Label, Rival
+from trainer.workloads.declarations.labels.base import BALANCED, ClassWeights, Label
 from trainer.workloads.declarations.labels.multilabel import binary_compiled
 from trainer.workloads.declarations.storage import INT, TEXT
 from trainer.workloads.declarations.written import plain_text
@@ -53,6 +53,7 @@ class ClassLabel(Label):
     """One of several classes; predictions are class, label and the probabilities of all classes."""
 
     has_classes = True
+    steepest = 0.5
     in_training = ("accuracy", "loss", "auc")
     only_in_tests = (
         *("pr_auc", "precision", "recall", "brier", "calibration_error"),
@@ -121,6 +122,9 @@ class ClassLabel(Label):
         positive = tf.reshape(tf.sigmoid(output) if has_logits else output, [-1, 1])
         return tf.concat([1 - positive, positive], 1)
 
+    def logits(self, predictions: Any) -> Any:
+        return tf.math.log(tf.maximum(predictions, LEAST_LIKELIHOOD))
+
     def served(self, predictions: Any, decision: DecisionRule, names: Any) -> dict[str, Any]:
         # As `predicted` computes them.
         classes = tf.argmax(predictions, axis=1)
@@ -167,13 +171,16 @@ class ClassLabel(Label):
         """Return the calibration and threshold for some probabilities of the eval split."""
         return decide(probabilities, truth, threshold=DEFAULT_THRESHOLD, cost={})
 
+    def losses(self, predictions: Array, labels: Array) -> Array:
+        return cross_entropy(true_likelihoods(predictions, labels))
+
     def statistics(self, num_classes: int) -> dict[str, Build]:
         right = self._decided(lambda predicted, labels: mean_of(predicted == labels))
         if num_classes != _TWO_CLASSES:
-            return {"accuracy": right, "loss": _loss, "f1": self._decided(macro_f1)}
+            return {"accuracy": right, "loss": self.mean_loss, "f1": self._decided(macro_f1)}
         return {
             "auc": lambda probabilities, labels: area(probabilities[:, 1], labels == 1),
-            "loss": _loss,
+            "loss": self.mean_loss,
             "pr_auc": lambda probabilities, labels: average_precision(
                 probabilities[:, 1], labels == 1
             ),
@@ -231,12 +238,8 @@ class ClassLabel(Label):
     def fit_constant(self, labels: Array, num_classes: int) -> Array:
         return np.bincount(labels, minlength=num_classes) / len(labels)
 
-    def fit_linear(self, inputs: Array, labels: Array, num_classes: int) -> Rival:
-        return fit_logistic(inputs, np.eye(num_classes)[labels], softmax, bound=0.5)
-
-
-def _loss(predictions: Array, labels: Array) -> Statistic:
-    return mean_of(cross_entropy(true_likelihoods(predictions, labels)))
+    def outputs(self, labels: Array, num_classes: int) -> Array:
+        return np.eye(num_classes)[labels]
 
 
 @dataclass(frozen=True)

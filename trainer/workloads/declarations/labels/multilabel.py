@@ -8,10 +8,18 @@ import numpy as np
 
 from trainer.metrics.decision import DecisionRule
 from trainer.metrics.evaluation import Row
-from trainer.metrics.linear import fit_logistic, sigmoid
-from trainer.metrics.statistics import Array, Build, Statistic, area, cross_entropy, mean_of, of_all
+from trainer.metrics.statistics import (
+    LEAST_LIKELIHOOD,
+    Array,
+    Build,
+    Statistic,
+    area,
+    cross_entropy,
+    mean_of,
+    of_all,
+)
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.declarations.labels.base import Label, Rival
+from trainer.workloads.declarations.labels.base import Label
 from trainer.workloads.declarations.written import plain_text
 from trainer.workloads.encoding.lookups import FIRST, number_terms
 
@@ -36,6 +44,7 @@ class Multilabel(Label):
     separator: str = "|"
 
     is_list = True
+    steepest = 0.25
     in_training = ("accuracy", "auc", "f1")
 
     @property
@@ -74,6 +83,10 @@ class Multilabel(Label):
         output = tf.cast(output, tf.float32)
         return tf.sigmoid(output) if has_logits else output
 
+    def logits(self, predictions: Any) -> Any:
+        sides = tf.maximum([predictions, 1 - predictions], LEAST_LIKELIHOOD)
+        return tf.math.log(sides[0]) - tf.math.log(sides[1])
+
     def served(self, predictions: Any, decision: DecisionRule, names: Any) -> dict[str, Any]:
         labels = tf.where(predictions >= LIKELY, names, "")
         return {"labels": labels, "probabilities": predictions}
@@ -87,6 +100,10 @@ class Multilabel(Label):
     def find_labelled(self, labels: Array) -> Array:
         return np.ones(len(labels), bool)
 
+    def losses(self, predictions: Array, labels: Array) -> Array:
+        likelihoods = np.where(labels >= LIKELY, predictions, 1 - predictions)
+        return cross_entropy(likelihoods).mean(axis=1)
+
     def statistics(self, num_classes: int) -> dict[str, Build]:
         return {
             "f1": _f1,
@@ -94,7 +111,7 @@ class Multilabel(Label):
                 ((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1)
             ),
             "auc": _mean_area,
-            "loss": _entropy,
+            "loss": self.mean_loss,
         }
 
     def details(self, predictions: Array, labels: Array, names: Sequence[str]) -> dict[str, Any]:
@@ -118,8 +135,8 @@ class Multilabel(Label):
     def fit_constant(self, labels: Array, num_classes: int) -> Array:
         return labels.mean(axis=0, dtype=np.float64)
 
-    def fit_linear(self, inputs: Array, labels: Array, num_classes: int) -> Rival:
-        return fit_logistic(inputs, labels, sigmoid, bound=0.25)
+    def outputs(self, labels: Array, num_classes: int) -> Array:
+        return labels
 
 
 def binary_compiled(*, has_logits: bool, smoothing: float) -> tuple[Any, Any]:
@@ -176,8 +193,3 @@ def _mean_area(probabilities: Array, labels: Array) -> Statistic:
         return float(known.mean()) if len(known) else float("nan")
 
     return mean
-
-
-def _entropy(probabilities: Array, labels: Array) -> Statistic:
-    likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities)
-    return mean_of(cross_entropy(likelihoods).mean(axis=1))

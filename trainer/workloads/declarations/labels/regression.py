@@ -8,10 +8,9 @@ import numpy as np
 
 from trainer.metrics.decision import DecisionRule
 from trainer.metrics.evaluation import Row
-from trainer.metrics.linear import RIDGE
 from trainer.metrics.statistics import Array, Build, Statistic, errors, mean_of
 from trainer.runtime.lazy import keras, tf
-from trainer.workloads.declarations.labels.base import Label, Rival
+from trainer.workloads.declarations.labels.base import Label
 from trainer.workloads.declarations.storage import FLOAT
 from trainer.workloads.declarations.written import NumberLimits, Written
 
@@ -37,6 +36,7 @@ class Regression(Label, Written, NumberLimits):
 
     storage = FLOAT
     evaluated = "value"
+    steepest = 1.0
     in_training = ("mae", "rmse", "r2")
 
     @property
@@ -64,6 +64,9 @@ class Regression(Label, Written, NumberLimits):
     def predictions(self, output: Any, *, has_logits: bool) -> Any:
         return tf.reshape(tf.cast(output, tf.float32), [-1])
 
+    def logits(self, predictions: Any) -> Any:
+        return tf.reshape(predictions, [-1, 1])
+
     def served(self, predictions: Any, decision: DecisionRule, names: Any) -> dict[str, Any]:
         return {"value": predictions}
 
@@ -76,12 +79,15 @@ class Regression(Label, Written, NumberLimits):
     def find_labelled(self, labels: Array) -> Array:
         return np.isfinite(labels)
 
+    def losses(self, predictions: Array, labels: Array) -> Array:
+        return errors(predictions, labels) ** 2
+
     def statistics(self, num_classes: int) -> dict[str, Build]:
         return {
             "rmse": _root_square_error,
             "mae": lambda predictions, labels: mean_of(np.abs(errors(predictions, labels))),
             "r2": _determination,
-            "loss": _square_error,
+            "loss": self.mean_loss,
         }
 
     def details(self, predictions: Array, labels: Array, names: Sequence[str]) -> dict[str, Any]:
@@ -110,11 +116,8 @@ class Regression(Label, Written, NumberLimits):
     def fit_constant(self, labels: Array, num_classes: int) -> Array:
         return np.asarray(labels.mean(dtype=np.float64))
 
-    def fit_linear(self, inputs: Array, labels: Array, num_classes: int) -> Rival:
-        center = float(labels.mean())
-        gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
-        weights = np.linalg.solve(gram, inputs.T @ (labels.astype(np.float64) - center))
-        return lambda inputs: inputs @ weights + center
+    def outputs(self, labels: Array, num_classes: int) -> Array:
+        return labels[:, None]
 
 
 def score_deciles(predictions: Array, labels: Array) -> list[Row]:
