@@ -62,8 +62,15 @@ WORKLOAD = """\
 from dataclasses import replace
 from trainer.workloads import load_workload
 
+base = load_workload({reference!r})
 workload = replace(
-    load_workload({reference!r}), key="row", group_by=(), source=None, name="", reference=""
+    base,
+    key="row",
+    ignored=[*base.ignored, *filter(None, [base.key])],
+    group_by=(),
+    source=None,
+    name="",
+    reference="",
 )
 """
 
@@ -129,7 +136,6 @@ DEVELOPMENT = {
 # Chosen by `python -m benchmarks.support.further_tables` before any of them was trained on.
 FURTHER = {
     "Arrests": Source("carData", "employed", time="year"),
-    "daycare_fines": Source("openintro", "study_period_3", time="week"),
     "channing": Source("KMsurv", "ageentry", time="time"),
     "SuicideChina": Source("Stat2Data", "Education", time="Month"),
     "Weekly": Source("ISLR", "Lag3", time="Year"),
@@ -140,6 +146,7 @@ FURTHER = {
     "Fatality": Source("Ecdat", "state", time="year"),
     "sp500": Source("gt", "low", time="date"),
     "Auto": Source("ISLR", "acceleration", time="year"),
+    "prison": Source("wooldridge", "incpc", time="year"),
     "rpdr_ep": Source("dragracer", "episode"),
     "rx_adsl": Source("gt", "SEX"),
     "climber_drugs": Source("openintro", "concentration"),
