@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer.runtime.lazy import tf
 
-MAX_LINE_ROWS = 50_000  # to which a line is fitted
+MAX_LINE_ROWS = 20_000  # to which a line is fitted
 
 
 @dataclass(frozen=True, kw_only=True)
