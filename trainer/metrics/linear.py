@@ -11,6 +11,7 @@ from trainer.metrics.statistics import Array
 PENALTIES = np.logspace(6, -2, 9)
 NUM_FOLDS = 3
 MAX_FOLDED = 3_000  # rows of all folds
+_SMALL_LOSS = 0.01  # by which a stronger penalty may be worse
 _MAX_ROUNDS, _SMALL_STEP = 50, 1e-3
 
 
@@ -25,8 +26,8 @@ def fit_linear(
     """Return the weights [n + 1, outputs] of a linear model of inputs [examples, n], or its logits.
 
     The last row is the constant, which has no penalty. Of PENALTIES it is the largest one whose
-    squared error on rows that are left out, in folds, is not higher than the least by more than a
-    standard error: what may be chance is not learnt, and does not lead far outside the range.
+    squared error on rows that are left out, in folds, is higher than the least by at most a standard
+    error and a hundredth: what may be chance is not learnt, and does not lead far outside the range.
 
     Args:
         inputs: of the examples, in any order that has nothing to do with the label.
@@ -68,7 +69,8 @@ def fit_linear(
         for number, fitted in enumerate(path):
             wrong = truth[left] - activate(inputs[left] @ fitted)
             errors[number, left] = weights[left] * (wrong**2).sum(axis=1)
-    excess = errors - errors[errors.mean(axis=1).argmin()]
-    is_chance = excess.mean(axis=1) <= excess.std(axis=1) / np.sqrt(len(rows))
-    best = int(is_chance.argmax())
+    means = errors.mean(axis=1)
+    excess = errors - errors[means.argmin()]
+    chance = np.minimum(excess.std(axis=1) / np.sqrt(len(rows)), _SMALL_LOSS * means.min())
+    best = int((excess.mean(axis=1) <= chance).argmax())
     return fit(slice(None), PENALTIES[[best]], path[best])[0]

@@ -112,13 +112,13 @@ def test_the_wide_and_deep_settings_reach_model_checkpoint_and_server(wide_and_d
     job, out = wide_and_deep
     metrics = evaluate(str(out / "model"), str(trips_dir), split="eval").metrics
     # The exported model normalises by the moving statistics, as the evaluation in training does.
-    assert metrics["loss"] == pytest.approx(jobs.read_lines(out, "eval")[-1]["loss"], rel=1e-4)
+    predictor = load_predictor(str(out / "model"))
+    assert metrics["loss"] == pytest.approx(predictor.decision["loss_after"], rel=1e-4)
     assert metrics["auc"] > 0.95
     assert job.workload.crosses[1] == ("payment_type", "fare", "trip_start_hour")
     snapshot = jobs.last_checkpoint(out).load()
     assert snapshot["state"].shape == (2 * (16 + 8),)
     assert not np.allclose(snapshot["state"][:16], 0)
-    predictor = load_predictor(str(out / "model"))
     [answer] = predictor.predict([{"payment_type": "Credit Card", "company": "Café Cabs"}])
     assert answer["label"] == "big tip"
 
