@@ -26,8 +26,9 @@ def fit_linear(
     """Return the weights [n + 1, outputs] of a linear model of inputs [examples, n], or its logits.
 
     The last row is the constant, which has no penalty. Of PENALTIES it is the largest one whose
-    squared error on rows that are left out, in folds, is higher than the least by at most a standard
-    error and a hundredth: what may be chance is not learnt, and does not lead far outside the range.
+    squared error on rows that are left out, in folds, is not higher than the least by more than a
+    standard error, or a hundredth: what may be chance is not learnt, and leads nowhere outside the
+    range.
 
     Args:
         inputs: of the examples, in any order that has nothing to do with the label.
