@@ -11,7 +11,6 @@ from trainer.metrics.statistics import Array
 PENALTIES = np.logspace(6, -2, 9)
 NUM_FOLDS = 3
 MAX_FOLDED = 3_000  # rows of all folds
-_SMALL_LOSS = 0.01  # by which a stronger penalty may be worse
 _MAX_ROUNDS, _SMALL_STEP = 50, 1e-3
 
 
@@ -25,10 +24,9 @@ def fit_linear(
 ) -> Array:
     """Return the weights [n + 1, outputs] of a linear model of inputs [examples, n], or its logits.
 
-    The last row is the constant, which has no penalty. Of PENALTIES it is the largest one whose
-    squared error on rows that are left out, in folds, is not higher than the least by more than a
-    standard error, or a hundredth: what may be chance is not learnt, and leads nowhere outside the
-    range.
+    The last row is the constant, which has no penalty. Of PENALTIES it is the one with the least
+    squared error on rows that are left out, in folds; the largest, which leaves little but the
+    constant, if that is not higher by more than a standard error: chance is not to be learnt.
 
     Args:
         inputs: of the examples, in any order that has nothing to do with the label.
@@ -70,8 +68,8 @@ def fit_linear(
         for number, fitted in enumerate(path):
             wrong = truth[left] - activate(inputs[left] @ fitted)
             errors[number, left] = weights[left] * (wrong**2).sum(axis=1)
-    means = errors.mean(axis=1)
-    excess = errors - errors[means.argmin()]
-    chance = np.minimum(excess.std(axis=1) / np.sqrt(len(rows)), _SMALL_LOSS * means.min())
-    best = int((excess.mean(axis=1) <= chance).argmax())
+    best = int(errors.mean(axis=1).argmin())
+    gains = errors[0] - errors[best]
+    if gains.mean() <= gains.std() / np.sqrt(len(rows)):
+        best = 0
     return fit(slice(None), PENALTIES[[best]], path[best])[0]

@@ -33,7 +33,7 @@ class SlowEvaluation:
         assert self.may_end.wait(30)
         return self._metrics
 
-    def decide(self, weights, state):
+    def decide(self, weights, state, line):
         return DecisionRule()
 
 
