@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 SHARES = np.linspace(0, 1, 21)
-# Standard errors by which a net must lower the loss of a line; tuned on `DEVELOPMENT` of
+# Standard errors by which the loss of a smaller share may be higher; tuned on `DEVELOPMENT` of
 # `python -m benchmarks.defaults`.
-SURE = 0.75
+CHANCE = 1 / 3
 
 
 class EvalStep:
@@ -164,21 +164,23 @@ def decide_share(
 ) -> DecisionRule:
     """Return the decision with the share of what a net adds to a line that has the least loss.
 
-    It is 0 unless the loss of the line is higher by more than a standard error: where a few
-    examples cannot tell, the model is a line.
+    Of shares that a few examples cannot tell apart it is the smallest: the model is rather a line.
     """
 
     def blend(share: float) -> np.ndarray:
         return np.asarray(label.predictions(line + share * added, has_logits=True))
 
     losses = [label.losses(blend(share), truth) for share in SHARES]
-    best = int(np.argmin([of_share.mean() for of_share in losses]))
-    gains = losses[0] - losses[best]
-    if gains.mean() <= SURE * gains.std() / np.sqrt(len(gains)):
-        best = 0
-    means = {"line_loss": float(losses[0].mean()), "loss_before": float(losses[best].mean())}
-    decision = label.decide(blend(SHARES[best]), truth)
-    return replace(decision, net_share=float(SHARES[best]), **means)
+    least = min(losses, key=np.mean)
+
+    def is_as_good(loss: np.ndarray) -> bool:
+        excess = loss - least
+        return bool(excess.mean() <= CHANCE * excess.std() / np.sqrt(len(truth)))
+
+    number = next((n for n, loss in enumerate(losses) if is_as_good(loss)), 0)
+    decision = label.decide(blend(SHARES[number]), truth)
+    means = {"line_loss": float(losses[0].mean()), "loss_before": float(losses[number].mean())}
+    return replace(decision, net_share=float(SHARES[number]), **means)
 
 
 def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:
