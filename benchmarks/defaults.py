@@ -63,10 +63,11 @@ from dataclasses import replace
 from trainer.workloads import load_workload
 
 base = load_workload({reference!r})
+grouping = {{base.key, *base.group_by}} - {{"", *base.feature_names}}
 workload = replace(
     base,
     key="row",
-    ignored=[*base.ignored, *filter(None, [base.key])],
+    ignored=[*base.ignored, *grouping],
     group_by=(),
     source=None,
     name="",
