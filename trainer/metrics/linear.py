@@ -8,7 +8,7 @@ import numpy as np
 from trainer.metrics.statistics import Array
 
 # Each begins where the one before it ended.
-PENALTIES = np.logspace(6, -2, 9)
+PENALTIES = np.logspace(6, -4, 9)
 NUM_FOLDS = 3
 MAX_FOLDED = 3_000  # rows of all folds
 _MAX_ROUNDS, _SMALL_STEP = 50, 1e-3
