@@ -142,7 +142,6 @@ CONSTANT_RULE = "every version must be better; --set gate.baseline=none allows i
         (LINEAR, (0.93, 0.92, -0.01, 0.03, FEW), True, False, f"not surely better .*{CANNOT_TELL}"),
         (LINEAR, (0.93, 0.90, 0.01, 0.05, MANY), True, True, "0.0300 better than"),
         (LINEAR, (0.89, 0.93, -0.11, 0, FEW), False, False, f"{CANNOT_TELL}; {LINEAR_RULE}"),
-        (LINEAR, (0.80, 0.93, -0.2, -0.1, MANY), False, False, LINEAR_RULE),
         (LINEAR, (1.0, 1.0, 0, 0, FEW), True, True, "no model can beat it"),
         (CONSTANT, (1.0, 1.0, 0, 0, FEW), True, True, "no model can beat it"),
         (CONSTANT, (0.40, 0.33, -0.1, 0.2, FEW), True, False, CANNOT_TELL),
@@ -159,10 +158,8 @@ CONSTANT_RULE = "every version must be better; --set gate.baseline=none allows i
             False,
             r"is 0.0027 worse than version 3's 0.9934, surely worse by 0.0011 to 0.0044 \(95 % int",
         ),
-        (CHAMPION, (0.90, 0.95, -0.07, -0.03, MANY), False, False, "0.0500 worse than"),
         (CHAMPION, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
         (CHAMPION, (0.96, 0.95, math.nan, 0.1, MANY), False, True, "accuracy is not defined"),
-        (LINEAR, (math.nan, 0.95, 0, 0, MANY), False, True, "accuracy is not defined"),
     ],
 )
 def test_the_rule_for_a_rival(rival, values, is_ok, is_sure, words):
