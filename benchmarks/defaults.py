@@ -7,7 +7,7 @@ rows is the test split, the tenth of the others before them the eval split, in t
 models learn from the train split, and the predictions of the exported model are compared on the
 test split, of all folds together: by AUC for two classes, accuracy for more and RMSE for numbers.
 Twelve tables were chosen by hand; `further` are those that `benchmarks.support.further_tables`
-chose by a rule. The worst are printed last once more.
+chose by a rule. At the end all ratios to the trees are printed once more, the worst first.
 
     python -m benchmarks.defaults --tables diamonds,TitanicSurvival
     python -m benchmarks.defaults --tables further
