@@ -13,13 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from components.model_version.decisions import APPROVED, decisions_of, verdict_of
-from components.shared.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL, WAITING, label_of
+from components.shared.vertex.labels import (
+    MAX_VALUE,
+    PROMOTED,
+    RUN_LABEL,
+    STATE_LABEL,
+    WAITING,
+    label_of,
+    label_value,
+)
 from trainer import Json
 
 PREFIX = "trainyard_default_"
 BY_HAND, ROLLBACK, UPLOADED = "set-default", "rollback", "uploaded"
 FIRST_VERSION = "1"
-MAX_VALUE = 63  # characters of a label's value
 MAX_EVENTS = 20  # labels of a version; a resource may have 64
 _TIME = "%Y%m%dt%H%M%S"
 _KEY = re.compile(PREFIX + r"(\d{8}t\d{6})(\d{3})z")
@@ -54,12 +61,8 @@ class HistoryEntry:
 
 
 def cause_of(kind: str, text: str = "") -> str:
-    """Return the cause of a default version, with the run, the person or the reason.
-
-    A label can hold lower-case words only.
-    """
-    words = "-".join(re.findall("[a-z0-9]+", text.lower()))
-    return f"{kind}_{words}"[:MAX_VALUE].rstrip("_-")
+    """Return the cause of a default version, with the run, the person or the reason."""
+    return f"{kind}_{label_value(text)}"[:MAX_VALUE].rstrip("_-")
 
 
 def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:

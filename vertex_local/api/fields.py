@@ -37,7 +37,17 @@ FIELDS = {
 }
 # Runs as the console lists them, with facts that no request of the API may name.
 RUNS = "runs"
-FACTS = ("outcome", "workload", "metric", "value", "gain", "seconds", "cost")
+FACTS = (
+    "outcome",
+    "workload",
+    "model",
+    "metric",
+    "value",
+    "gain",
+    "baseline_gain",
+    "seconds",
+    "cost",
+)
 FIELDS[RUNS] = (*FIELDS["pipelineJobs"], *FACTS)
 INTERRUPTED = "interrupted"  # the start of a run's error if the service or its runner ended
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -12,11 +12,11 @@ from vertex_local.errors import invalid_argument
 
 LEAST, MOST = 2, 8
 METRICS_TYPE = "system.Metrics"
-FACTS = ("gain", "cost", "seconds")
+FACTS = ("gain", "baseline_gain", "cost", "seconds")
 
 
 def compare(service: Service, call: Call) -> Json:
-    """Return the settings that differ, the metrics, and the curves of the marked runs."""
+    """Return the settings that differ, metrics, other measurements and curves of marked runs."""
     names = list(dict.fromkeys(v for key, v in call.query.items() if key.startswith("run")))
     if not LEAST <= len(names) <= MOST:
         raise invalid_argument(f"Runs marked: {len(names)}; mark {LEAST} to {MOST} to compare.")
@@ -24,11 +24,16 @@ def compare(service: Service, call: Call) -> Json:
     settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
     differing = [key for key in keys if len({str(of_run.get(key)) for of_run in settings}) > 1]
+    metrics = _metrics(records)
+    measures = {
+        title: texts for title, values in metrics.items() if any(texts := _texts(title, values))
+    }
     return {
         "runs": records,
         "settings": {key: [of_run.get(key) for of_run in settings] for key in differing},
         "num_same": len(keys) - len(differing),
-        "metrics": _metrics(records),
+        "metrics": {title: metrics[title] for title in metrics if title not in measures},
+        "measures": measures,
         "charts": training.charts([_series(service, record) for record in records]),
     }
 
@@ -42,6 +47,12 @@ def _metrics(records: list[Json]) -> dict[str, list[float | None]]:
         values.append({**known, **_measured(record)})
     titles = dict.fromkeys(title for of_run in values for title in of_run)
     return {title: [of_run.get(title) for of_run in values] for title in titles}
+
+
+def _texts(title: str, values: list[float | None]) -> list[str]:
+    """Return counts, latencies and the like with their units; "" for each value of a metric."""
+    name = title.rpartition(" ")[2]
+    return [words.measure(name, value) if value is not None else "" for value in values]
 
 
 def _measured(record: Json) -> Json:

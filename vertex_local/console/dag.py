@@ -9,7 +9,7 @@ from vertex_local.console.words import tone
 from vertex_local.pipelines.record import ROOT, leaf_key
 from vertex_local.rules.values import upstream_of
 
-BY_BADNESS = ("good", "off", "wait", "busy", "bad")  # "off": cancelled
+BY_BADNESS = ("good", "off", "stop", "wait", "busy", "bad")  # "off": cancelled
 WIDTH, HEIGHT, GAP_X, GAP_Y = 168, 34, 14, 26  # of a task's box, also in run.html
 
 
@@ -46,6 +46,7 @@ def draw(spec: Json, tasks: list[Json]) -> Json:
     width = max(map(len, layers.values()), default=1) * (WIDTH + GAP_X) + GAP_X
     nodes = {
         path: {
+            "key": leaves[path].key,
             "name": leaves[path].title,
             "x": (width - len(layer) * (WIDTH + GAP_X) + GAP_X) / 2 + column * (WIDTH + GAP_X),
             "y": GAP_Y / 2 + row * (HEIGHT + GAP_Y),

@@ -1,7 +1,6 @@
 """Pages of endpoints: traffic, rate, latency and errors, and a form to try a prediction."""
 
 import json
-import time
 from functools import partial
 from pathlib import Path
 
@@ -16,20 +15,20 @@ from vertex_local.machine.files import local_path
 from vertex_local.models import resource as models
 
 EXAMPLES_FILE = "golden.json"  # {"instances": […]} beside a model
-WINDOW_SECONDS = 300.0
+NUM_MINUTES = 5  # that the pages of endpoints are about
 _readable = partial(json.dumps, ensure_ascii=False)
 
 
 def table(service: Service, call: Call) -> Json:
     """Return a page of the endpoints."""
     page = lists.page(service, call, "endpoints")
-    return {**page, "rows": [_shown(service, record) for record in page["rows"]]}
+    return {**page, "rows": [with_servers(service, record) for record in page["rows"]]}
 
 
 def endpoint(service: Service, call: Call) -> Json:
     """Return what the page of an endpoint shows."""
     record, log = service.store.get(call.name("endpoints")), request_log.log_of(service)
-    shown = _shown(service, record)
+    shown = with_servers(service, record)
     return {
         "endpoint": shown,
         "run": lists.run_of(service, record),
@@ -55,33 +54,20 @@ def predict(service: Service, call: Call) -> Json:
     return {**endpoint(service, call), "text": text, **result}
 
 
-def _shown(service: Service, record: Json) -> Json:
+def with_servers(service: Service, record: Json, *, num_minutes: int = NUM_MINUTES) -> Json:
+    """Return an endpoint with its `deployed` models: traffic, server and last requests of each."""
     split, name = record.get("trafficSplit", {}), record["name"]
+    forwarder = service.running[forwarding.KEY]
     serving = [
         {
             **deployed,
             "percentage": split.get(deployed["id"], 0),
             **deployments.status(service, name, deployed["id"]),
-            **_measured(service, name, deployed["id"]),
+            **forwarder.measured(name, deployed["id"], num_minutes=num_minutes),
         }
         for deployed in record.get("deployedModels", [])
     ]
     return {**record, "deployed": sorted(serving, key=lambda shown: -shown["percentage"])}
-
-
-def _measured(service: Service, name: str, deployed_id: str) -> Json:
-    """Return rate, latency and errors of the last minutes, since the start of the service."""
-    forwarder, now = service.running.get(forwarding.KEY), time.time()
-    sent = forwarder.measured(name, deployed_id) if forwarder else []
-    recent = [request for request in sent if request.time >= now - WINDOW_SECONDS]
-    times = sorted(request.milliseconds for request in recent)
-    return {
-        "num_requests": len(recent),
-        "rate": len(recent) / max(now - recent[0].time, 1.0) if recent else 0.0,
-        "median_ms": times[len(times) // 2] if times else None,
-        "p99_ms": times[int(len(times) * 0.99)] if times else None,
-        "num_errors": sum(request.is_error for request in recent),
-    }
 
 
 def _example(service: Service, shown: list[Json]) -> str:

@@ -5,6 +5,7 @@ from vertex_local.api.fields import VERSIONS
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists
+from vertex_local.console.history import with_history
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.models import record as registry
 from vertex_local.models import resource as models
@@ -45,7 +46,7 @@ def _shown(version: Json, endpoints: list[Json]) -> Json:
 def _version(service: Service, version: Json) -> Json:
     name = f"{version['name']}@{version['versionId']}"
     return {
-        **version,
+        **with_history(version),
         "address": name,
         "evaluations": lists.page(service, Call({}), "evaluations", parent=name)["rows"],
         "run": lists.run_of(service, version),

@@ -10,25 +10,25 @@ from vertex_local.api.service import Service
 from vertex_local.console import dag, lists, words
 from vertex_local.console.web import RESOURCE, View, file_message
 from vertex_local.errors import not_found
-from vertex_local.machine import lost_and_found
 from vertex_local.machine.files import local_path, tail
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
 
-MAX_NOTES = 20
 CHOICES = ("outcome", "workload")
 COLUMNS = {
     "outcome": "outcome",
     "display_name": "run",
     "workload": "workload",
+    "model": "version",
     "value": "metric",
     "gain": "gain",
+    "baseline_gain": "over a baseline",
     "create_time": "started",
     "seconds": "took",
     "cost": "cost",
 }
-SEARCHED = ("display_name", "pipeline_job_user_id", *CHOICES)
-PAGE_TYPE, SUCCEEDED = "system.HTML", "PIPELINE_STATE_SUCCEEDED"
+SEARCHED = ("display_name", "pipeline_job_user_id", "model", *CHOICES)
+PAGE_TYPE, SUCCEEDED, UNTRIGGERED = "system.HTML", "PIPELINE_STATE_SUCCEEDED", "NOT_TRIGGERED"
 
 
 def table(service: Service, call: Call) -> Json:
@@ -47,11 +47,10 @@ def table(service: Service, call: Call) -> Json:
     return {
         **page,
         "settings": [words.settings(row) for row in rows],
+        "starters": [_starter(service, row) for row in page["rows"]],
         "asked": asked,
         "columns": COLUMNS,
         "options": _options(service),
-        "notes": lost_and_found.notes(service.root)[-MAX_NOTES:],
-        "lost": service.root / lost_and_found.FOLDER,
     }
 
 
@@ -64,11 +63,15 @@ def run(service: Service, call: Call) -> Json:
     total = max(words.seconds_between(start, record.get("endTime", "")), 0.001)
     artifacts = [artifact for task in tasks for artifact in _artifacts(task, "outputs")]
     names = [*(job for task in tasks for job in task["jobs"]), *map(_resource_name, artifacts)]
+    drawn = dag.draw(record.get("pipelineSpec", {}), tasks)
+    order = {node["key"]: place for place, node in enumerate(drawn["nodes"])}
+    tasks.sort(key=lambda task: task["state"] == UNTRIGGERED and order.get(task["key"], 0))
     return {
         "run": record,
+        "starter": _starter(service, record),
         "made": list(filter(None, (_with_page(service, name) for name in dict.fromkeys(names)))),
         "tasks": [{**task, **_bar(task, start, total)} for task in tasks],
-        "dag": dag.draw(record.get("pipelineSpec", {}), tasks),
+        "dag": drawn,
     }
 
 
@@ -78,6 +81,7 @@ def task(service: Service, call: Call) -> Json:
     metadata = detail["execution"].get("metadata", {})
     folder = pipelines.KIND.folder_of(service, record["name"])
     page = f"{words.href(record['name'])}/tasks/{detail['taskUniqueName']}"
+    preamble, log = words.own_log(tail(folder / "tasks" / f"{detail['taskUniqueName']}.log"))
     for name, made in detail.get("outputs", {}).items():
         for artifact in made["artifacts"]:
             artifact["page"] = f"{page}/{name}" if _path(artifact).is_file() else ""
@@ -90,7 +94,8 @@ def task(service: Service, call: Call) -> Json:
         "reason": _reason(record, detail, note=metadata.get("note", "")),
         "metadata": metadata,
         "jobs": [job for job in detail["jobs"] if _with_page(service, job)],
-        "log": tail(folder / "tasks" / f"{detail['taskUniqueName']}.log"),
+        "preamble": preamble,
+        "log": log,
     }
 
 
@@ -165,6 +170,14 @@ def _with_page(service: Service, name: str) -> Json | None:
     return resource if resource and name.split("/")[-2] in words.SECTIONS else None
 
 
+def _starter(service: Service, run: Json) -> str:
+    """Return the schedule that started a run, or the person in its label `NAME_by`."""
+    if name := run.get("scheduleName"):
+        return words.title(service.store.find(name) or {"name": name})
+    labels: dict[str, str] = run.get("labels", {})
+    return next((labels[key] for key in labels if key.endswith("_by")), "by hand")
+
+
 def _filter(asked: dict[str, str]) -> str:
     """Return the filter of the words of a search, `key=value` for a label, and the choices."""
     terms = [f"{name}={_quoted(asked[name])}" for name in CHOICES if asked[name]]
@@ -214,7 +227,7 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
     """Return why a task was or was not executed."""
     if detail["state"] == "SKIPPED":
         return "not executed: an earlier run had the same inputs and the same code"
-    if detail["state"] == "NOT_TRIGGERED":
+    if detail["state"] == UNTRIGGERED:
         other = ", or a task before it failed" if record["state"] != SUCCEEDED else ""
         return f"not executed: its condition was false{other}"
     component, _, name = detail["key"].rpartition("/")
@@ -226,7 +239,7 @@ def _reason(record: Json, detail: Json, *, note: str) -> str:
 
 PAGE = f"/runs/{RESOURCE}"
 VIEWS = [
-    *(View(pattern=path, content=table, template="runs.html") for path in ("/", "/runs")),
+    View(pattern="/runs", content=table, template="runs.html"),
     View(pattern=PAGE, content=run, template="run.html"),
     View(pattern=f"{PAGE}/report", content=report),
     View(pattern=f"{PAGE}/<page>.html", content=report),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,11 +16,22 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 UNITS = ((1e9, "B"), (1e6, "M"))
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
-    **dict.fromkeys(("succeeded", "active", "from the cache"), "good"),
+    **dict.fromkeys(("succeeded", "active", "from the cache", "promoted", "approved"), "good"),
     **dict.fromkeys(("failed", "crash loop", "timed out", "infeasible"), "bad"),
     **dict.fromkeys(("running", "starting", "restarting"), "busy"),
-    **dict.fromkeys(("pending", "cancelling", "stopping", "paused"), "wait"),
+    **dict.fromkeys(("pending", "cancelling", "stopping", "paused", "waiting"), "wait"),
+    **dict.fromkeys(("held", "rejected"), "stop"),
 }
+# Names of measurements that are no metrics, and how these are written.
+MEASURES = {
+    r"(.*_)?ms(_.*)?": "{} ms",
+    r".*_per_second": "{}/s",
+    r"(.*_)?seconds": "{} s",
+    r"num_.*|.*_count": "{}",
+    r"cost": "${}",
+}
+# What KFP writes before a step's own lines, some hundred lines of JSON.
+KFP_INPUT = re.compile(r".*?Got executor_input:\n\{.*?\n\}\n", re.DOTALL)
 SECTIONS = {
     "pipelineJobs": "runs",
     "customJobs": "jobs",
@@ -36,7 +48,7 @@ def word(state: str) -> str:
 
 
 def tone(state: str) -> str:
-    """Return the colour of a state: good, bad, busy, wait or off."""
+    """Return the colour of a state: good, bad, busy, wait, stop or off."""
     return TONES.get(word(state), "off")
 
 
@@ -72,6 +84,23 @@ def short(value: float) -> str:
         if abs(value) >= unit:
             return f"{number(float(f'{value / unit:.4g}'))}{suffix}"
     return number(value)
+
+
+def measure(name: str, value: Any) -> str:
+    """Return a count, or a measurement with its unit; "" of anything that is no such name."""
+    forms = (form for pattern, form in MEASURES.items() if re.fullmatch(pattern, name))
+    return next(forms, "").format(number(value))
+
+
+def own_log(text: str) -> tuple[str, str]:
+    """Return what KFP writes before a step begins, "" if it did not, and the step's own log."""
+    match = KFP_INPUT.match(text)
+    return (match[0], text[match.end() :]) if match else ("", text)
+
+
+def last_line(text: str) -> str:
+    """Return the last line with text, which is the most specific of an error."""
+    return next(filter(str.strip, reversed(str(text).splitlines())), "").strip()
 
 
 def exact(value: Any) -> str:
@@ -138,5 +167,18 @@ def _flat(values: Json, prefix: str = "") -> Json:
 
 FILTERS = {
     function.__name__: function
-    for function in (ago, elapsed, exact, href, number, settings, short, span, title, tone, word)
+    for function in (
+        ago,
+        elapsed,
+        exact,
+        href,
+        last_line,
+        number,
+        settings,
+        short,
+        span,
+        title,
+        tone,
+        word,
+    )
 }

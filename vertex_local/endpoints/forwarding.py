@@ -8,18 +8,19 @@ import json
 import logging
 import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import orjson
 
+from vertex_local import Json
 from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, request_log, server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
+from vertex_local.endpoints.request_counts import RequestCounts
 from vertex_local.endpoints.routing import RoutedModel, Routes
 from vertex_local.endpoints.server_connections import LostError, ServerConnections
 from vertex_local.endpoints.server_process import ServerProcess
@@ -38,21 +39,14 @@ MAX_SENDS = 3
 FIRST_PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
 JSON_FIELDS = {"Content-Type": "application/json"}
-MAX_MEASURED = 5000  # requests of a deployed model, for its rate and latency
 REQUEST_START = b'{"instances"'
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A request that was sent to a prediction server; `time` in seconds since 1970."""
-
-    time: float
-    milliseconds: float
-    is_error: bool
-
-
 class Forwarder:
-    """Sends requests to prediction servers; `in_flight` counts the free places for them."""
+    """Sends requests to prediction servers; `in_flight` counts the free places for them.
+
+    It counts requests since its `start`, by `time.time`.
+    """
 
     def __init__(self, service: Service, server: HttpServer) -> None:
         self._service = service
@@ -60,11 +54,12 @@ class Forwarder:
         self._log = request_log.log_of(service)
         self._routes = Routes(service.store)
         self.in_flight = threading.BoundedSemaphore(MAX_PREDICTIONS)
-        self._sent: dict[str, deque[Sent]] = defaultdict(lambda: deque(maxlen=MAX_MEASURED))
+        self.start = time.time()
+        self._counts: dict[str, RequestCounts] = defaultdict(RequestCounts)
 
-    def measured(self, name: str, deployed_id: str) -> list[Sent]:
-        """Return the newest requests to a deployed model, oldest first."""
-        return list(self._sent[deployments.key_of(name, deployed_id)])
+    def measured(self, name: str, deployed_id: str, *, num_minutes: int) -> Json:
+        """Return what was counted of a deployed model (`RequestCounts.measured`)."""
+        return self._counts[deployments.key_of(name, deployed_id)].measured(num_minutes)
 
     def forward(self, path: str, body: bytes, channel: Channel) -> bool:
         """Forward a plain request of a channel; return False if it needs a thread."""
@@ -140,16 +135,25 @@ class Forwarder:
     ) -> Message:
         """Send a request once, when its server runs; wait for the response."""
         outcome: Future[Message | ApiError] = Future()
-        done = outcome.set_result
-        with process.running(deadline) as server:
-            self._server.call(
-                lambda: self._send(request, target, server, deadline=deadline, done=done)
-            )
-            # The loop ends the request at the deadline.
-            response = outcome.result(deadline - time.monotonic() + LOOP_TIMEOUT_SECONDS)
+        done, began, is_sent = outcome.set_result, time.monotonic(), False
+        try:
+            with process.running(deadline) as server:
+                is_sent = True
+                self._server.call(
+                    lambda: self._send(request, target, server, deadline=deadline, done=done)
+                )
+                # The loop ends the request at the deadline.
+                response = outcome.result(deadline - time.monotonic() + LOOP_TIMEOUT_SECONDS)
+        except ApiError as error:
+            if not is_sent and not isinstance(error, NotAnsweredError):  # which is sent again
+                self._server.call(lambda: self._count(target, began, is_error=True))
+            raise
         if isinstance(response, ApiError):
             raise response
         return response
+
+    def _count(self, target: RoutedModel, began: float, *, is_error: bool) -> None:
+        self._counts[target.key].add(1000 * (time.monotonic() - began), is_error=is_error)
 
     def _send(
         self,
@@ -166,7 +170,7 @@ class Forwarder:
         def finish(outcome: Message | Exception) -> None:
             milliseconds = 1000 * (time.monotonic() - began)
             is_error = not isinstance(outcome, Message) or outcome.status != HTTPStatus.OK
-            self._sent[target.key].append(Sent(arrived, milliseconds, is_error))
+            self._count(target, began, is_error=is_error)
             if isinstance(outcome, Message) and request_log.is_sampled(target.sampling_rate):
                 logged = request_log.RequestRecord(
                     endpoint=target.endpoint,

@@ -1,4 +1,4 @@
-// Search and order of the features; without it all of them are shown in the order of the data.
+// Search and order of the features; without it those that drift are the first, the others as in the data.
 const list = document.querySelector(".features"), cards = [...list.children];
 const [search, order, shown] = ["search", "order", "shown"].map((id) => document.getElementById(id));
 const nameOf = (card) => card.querySelector("h3").firstChild.textContent;

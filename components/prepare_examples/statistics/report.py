@@ -8,6 +8,7 @@ from types import MappingProxyType
 from markupsafe import Markup
 
 from components.prepare_examples.statistics.drift import (
+    MARKED,
     NOTICEABLE,
     Drift,
     drift_of,
@@ -65,16 +66,24 @@ def data_page(
         )
         for name in names
     ]
+    cards.sort(key=lambda card: -card["drift"])
+    num_drifting = sum(card["drift"] > 0 for card in cards)
+    told = [(str(num_drifting), "features", f"drift since {' and '.join(earlier)}")]
     here = Path(__file__)
     body = render(
         "prepare_examples/statistics/report.html",
-        counts=[(f"{part['num_examples']:,}", name, "examples") for name, part in data.items()],
+        counts=[
+            *((f"{part['num_examples']:,}", name, "examples") for name, part in data.items()),
+            *(told if earlier else ()),
+        ],
         anomalies=anomalies,
         places=places,
         pixels={name: part["pixels"] for name, part in data.items() if "pixels" in part},
         cards=cards,
         sets=list(data),
+        num_drifting=num_drifting,
         noticeable=f"{NOTICEABLE:g}",
+        marked=MARKED,
     )
     return fill(
         f"Data of {manifest['workload']}",
@@ -112,6 +121,11 @@ def _card(
         s["num_unique"] <= NUM_VALUES and has_all_values(s) for s in alike if s
     )
     missing = _each(alike, _missing)
+    since = {
+        of: drift
+        for (of, is_earlier), drift in zip(sets.items(), drifts, strict=True)
+        if is_earlier and drift and not drift.psi <= NOTICEABLE
+    }
     return {
         "name": cut(name),
         "place": place,
@@ -122,11 +136,8 @@ def _card(
             "distinct": first["num_unique"],
             "psi": max(drift.psi if drift else 0 for drift in drifts),
         },
-        "changes": [
-            (of, drift.words.removeprefix(f"{name}: "))
-            for (of, is_earlier), drift in zip(sets.items(), drifts, strict=True)
-            if is_earlier and drift and drift.psi > NOTICEABLE
-        ],
+        "drift": max((drift.psi for drift in since.values()), default=0),
+        "changes": [(of, drift.words.removeprefix(f"{name}: ")) for of, drift in since.items()],
         "drawing": "" if is_listed else histogram(alike, text=f"{name} by set of data"),
         "bars": _bars({"missing": missing, **_values(alike, labels)}) if is_listed else {},
         "figures": _figures(alike, drifts, is_listed=is_listed),

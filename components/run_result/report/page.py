@@ -20,6 +20,7 @@ from components.run_result.report.sections.verdict import (
     facts_of_run,
     outcome_words,
     tiles_of,
+    tone_of,
 )
 from components.shared.pages.evaluation.sections import evaluation_sections, marks_of
 from components.shared.pages.page import fill, render, write_page
@@ -60,6 +61,7 @@ def run_page(content: Content) -> str:
         "run_result/report/report.html",
         summary=summary,
         outcome=outcome_words(summary),
+        tone=tone_of(summary),
         is_stopped=summary.outcome in STOPS,
         marks=marks_of(evaluation, is_passed=summary.verdict == "passed", reasons=summary.reasons),
         numbers=tiles_of(content),

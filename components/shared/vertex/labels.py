@@ -5,8 +5,10 @@ jobs and model versions they create. So no input of a cached step names the run,
 stays the same from run to run.
 """
 
+import re
 from typing import Any
 
+MAX_VALUE = 63  # characters of a label's value
 RUN_LABEL = "trainyard_run"
 
 # Vertex AI gives every PipelineJob this label with a unique value; the runs of a schedule have the
@@ -30,12 +32,20 @@ MODEL_LABEL = "trainyard_model"
 # On each run of a schedule: the schedule's name.
 SCHEDULE_LABEL = "trainyard_schedule"
 
+# On a run that a person started: the person, as `label_value` writes `ann@desk`.
+STARTER_LABEL = "trainyard_by"
+
 # On the pipeline of one task that `trainyard step` executes: the task. It is no run of a user.
 STEP_LABEL = "trainyard_step"
 
 # On a submitted job and a model uploaded by hand: a unique value, by which a retry of the request
 # finds what an earlier attempt created.
 SUBMISSION_LABEL = "trainyard_submission"
+
+
+def label_value(text: str) -> str:
+    """Return a text as the value of a label, which can hold lower-case words only."""
+    return "-".join(re.findall("[a-z0-9]+", text.lower()))[:MAX_VALUE].rstrip("-")
 
 
 def label_of(resource: dict[str, Any], label: str) -> str:

@@ -12,10 +12,12 @@ from rich.console import Console
 from components.model_version.decisions import STOPS
 from components.run_result.summary import NO_NEWS, Summary
 from components.shared.vertex.api import connect
+from components.shared.vertex.labels import STARTER_LABEL, label_value
 from components.shared.vertex.resource_name import console_page, to_open
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target
+from pipelines.resources.names import this_person
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
 from pipelines.runs.facts import exit_code_of
 from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
@@ -45,7 +47,8 @@ def start_run(
 
     def create() -> None:
         nonlocal is_created
-        create_run(api, submission.request, run=run)
+        labels = {**submission.request["labels"], STARTER_LABEL: label_value(this_person())}
+        create_run(api, {**submission.request, "labels": labels}, run=run)
         is_created = True
         if not arguments.tears_down:  # `run` has printed its title
             print(run, flush=True)

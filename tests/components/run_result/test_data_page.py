@@ -34,6 +34,8 @@ def test_the_report_of_a_run_links_to_its_data_beside_the_champions(tmp_path, jo
 
     page = (tmp_path / "run" / DATA_FILE).read_text()
     assert "<p>Since champion: Card: 0 → 50 %</p>" in page
+    assert '<small class="bad">drift, PSI ' in page
+    assert "drifting first" in page
     assert "Split by a hash" in page
     assert "is odd" in page
     assert f'href="{DATA_FILE}"' in (tmp_path / "run" / REPORT_FILE).read_text()

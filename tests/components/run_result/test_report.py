@@ -268,10 +268,15 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     assert all(isinstance(value, str | float | int) for value in facts.values())
     content.evaluation["gain"]["low"] = math.nan  # which Vertex AI's JSON has not
     assert "gain_low" not in facts_of(content)
+    first = replace(content, evaluation={**content.evaluation, "champion": None})
+    assert facts_of(first)["baseline_gain"] == 0.0012
+    assert "gain" not in facts_of(first)
     stopped = replace(
         content, summary=replace(content.summary, stop="held: by ann", reasons=("ok",))
     )
     assert facts_of(stopped)["reasons"] == "held: by ann\nok"
+    held = replace(stopped, summary=replace(stopped.summary, outcome="held"))
+    assert (facts_of(held)["tone"], facts_of(held)["why"]) == ("stop", "held: by ann")
 
 
 def test_a_run_that_failed_before_it_began_has_a_report_and_facts_without_metrics(tmp_path):
@@ -285,6 +290,7 @@ def test_a_run_that_failed_before_it_began_has_a_report_and_facts_without_metric
     assert "What to do next" in Structure(page).titles
     assert "trainyard runs resume m-1" in page
     assert (facts["outcome"], facts["tone"]) == ("failed", "bad")
+    assert facts["next"].startswith("trainyard runs logs m-1\n")
     assert facts.keys() & {"metric", "value", "gain", "cost", "model", "commands"} == set()
 
 

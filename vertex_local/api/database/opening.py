@@ -23,7 +23,7 @@ PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
 APPLICATION_ID = 0x76746C63  # "vtlc"
 # PRAGMA user_version of the schema; since LEAST_VERSION only the tables for lists have changed,
 # which are made again from the resources.
-LEAST_VERSION, VERSION = 4, 5
+LEAST_VERSION, VERSION = 4, 6
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
 FOLDERS = ("models", "jobs", "batch", "pipelines", "endpoints")

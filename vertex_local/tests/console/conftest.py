@@ -6,10 +6,12 @@ from werkzeug.test import Client
 from vertex_local import console
 from vertex_local.app import Application
 from vertex_local.console.web import error_page
+from vertex_local.endpoints import forwarding
 
 
 @pytest.fixture
 def service(idle_service):
+    idle_service.running[forwarding.KEY] = forwarding.Forwarder(idle_service, None)
     return idle_service
 
 

@@ -70,6 +70,7 @@ def pages(client, service) -> dict[str, str]:
     add_schedule(service, state="PAUSED")
     compared = f"run1={PARENT}/pipelineJobs/night&run2={PARENT}/pipelineJobs/{long_name}"
     paths = (
+        "/",
         "/runs?show=train.epochs",
         f"/runs/p/l/{long_name}",
         "/runs/p/l/night/tasks/train",

@@ -9,9 +9,12 @@ import pytest
 from vertex_local.api.routes import Message
 from vertex_local.console import web, words
 from vertex_local.endpoints import forwarding
-from vertex_local.endpoints.forwarding import Sent
+from vertex_local.endpoints.request_counts import RequestCounts
+from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.tests.support.console_records import (
+    BAD,
+    BILLING_LABEL,
     FACTS,
     PARENT,
     TIME,
@@ -179,8 +182,12 @@ def test_page_of_a_model_has_its_versions_with_their_runs_and_evaluations(client
     model = add_model(service, run_id="night")
     add_endpoint(service, model)
     html = text_of(client, "/models/p/l/taxi")
-    assert "held by ann@desk: &lt;audit&gt;" in html
-    assert "acme_state=promoted" in html
+    assert '<span class="pill stop">held</span> <time' in html
+    assert html.count("by ann@desk: &lt;audit&gt;") == 1
+    assert '<span class="pill good">promoted</span>' in html
+    assert "</time>: promoted night</p>" in html
+    assert "acme_default" not in html
+    assert "[9Z held by" in html
     assert "<b>0.95</b> auRoc" in html
     assert 'by <a href="/runs/p/l/night">' in html
     assert "hold taxi" in html
@@ -199,17 +206,85 @@ def test_versions_of_a_model_are_in_pages_newest_first(client, service):
     assert ">Version 3<" in text_of(client, "/models/p/l/taxi?page=2")
 
 
+def sent_requests(service, monkeypatch):
+    """Count ten requests, one of them an error, and one half an hour before."""
+    now = [200.0]
+    monkeypatch.setattr("vertex_local.endpoints.request_counts.time.time", lambda: now[0])
+    counts = RequestCounts()
+    counts.add(900.0, is_error=False)
+    now[0] = 2000.0
+    for milliseconds in range(10):
+        counts.add(float(milliseconds), is_error=milliseconds == 9)
+    service.running[forwarding.KEY] = SimpleNamespace(
+        measured=lambda name, deployed_id, num_minutes: counts.measured(num_minutes), start=1.0
+    )
+    return counts
+
+
+def test_first_page_has_what_serves_failed_waits_and_runs_next(client, service, monkeypatch):
+    model = add_model(service, run_id="night")
+    add_endpoint(service, model)
+    add_schedule(service)
+    add_job(service, "3")
+    now = timestamp(datetime.now(UTC))
+    for run_id, facts in (("night", FACTS), ("bad", {**FACTS, **BAD})):
+        service.store.update(add_run(service, run_id, **facts), lambda run: run.update(endTime=now))
+    failed = {"state": "JOB_STATE_FAILED", "endTime": now, "error": {"message": "a\nno disk"}}
+    service.store.update(f"{PARENT}/customJobs/3", lambda job: job.update(failed))
+    html = text_of(client, "/")
+    for text in (
+        '<td data-head="errors">0</td>',
+        ": promoted night",
+        "too &lt;low&gt;",
+        "no disk",
+    ):
+        assert text in html
+    assert '<pre class="line">show it</pre>' in html
+    assert "2099-01-01 03:00 UTC" in html
+    assert "are free" in html
+    assert re.search("Waits for approval <[^>]*>0<", html)
+
+    waiting = {"labels": {"acme_state": "waiting", BILLING_LABEL: "b-night"}}
+    service.store.update(f"{model}/versions/2", lambda version: version.update(waiting))
+    sent_requests(service, monkeypatch)
+    html = text_of(client, "/")
+    assert "taxi</a>@2" in html
+    assert "+0.01 <small>0.002 to 0.018</small></span> over the model before" in html
+    assert '<span class="sure bad">1</span>' in html
+
+
+def test_a_rejected_version_has_no_other_badge(client, service):
+    name = add_model(service, run_id="night")
+    labels = {"labels": {"acme_state": "rejected"}}
+    service.store.update(f"{name}/versions/1", lambda version: version.update(labels))
+    service.store.update(name, lambda model: model["aliases"].update(previous="1"))
+    html = text_of(client, "/models/p/l/taxi")
+    assert '<span class="pill stop">rejected</span>' in html
+    assert ">previous</span>" not in html
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("latency_ms_p50", "3 ms"), ("num_rows", "3"), ("requests_per_second", "3/s"), ("alms", "")],
+)
+def test_counts_and_measurements_have_units_by_their_names(name, text):
+    assert words.measure(name, 3.0) == text
+
+
+def test_a_log_begins_where_the_step_begins():
+    kfp = '[KFP 1]: Got executor_input:\n{\n    "a": {\n    }\n}\n'
+    assert words.own_log(f"{kfp}first\n{{\n}}\nlast") == (kfp, "first\n{\n}\nlast")
+    assert words.own_log("pip fails") == ("", "pip fails")
+
+
 def test_page_of_an_endpoint_has_rate_latency_and_errors(client, service, monkeypatch):
     add_endpoint(service, add_model(service, run_id="night"))
-    monkeypatch.setattr("vertex_local.console.endpoints.time.time", lambda: 1000.0)
-    sent = [Sent(time=990.0 + n, milliseconds=float(n), is_error=n == 9) for n in range(10)]
-    old = Sent(time=1.0, milliseconds=900.0, is_error=True)
-    measured = SimpleNamespace(measured=lambda name, deployed_id: [old, *sent])
-    service.running[forwarding.KEY] = measured
+    counts = sent_requests(service, monkeypatch)
     html = text_of(client, "/endpoints/p/l/9")
-    assert '<td data-head="requests/s">1 <small>10 in all</small>' in html
-    assert '<td data-head="median">5 ms</td>' in html
+    assert '<td data-head="requests/s">0.03846 <small>10 in all</small>' in html
+    assert '<td data-head="median">4.95 ms</td>' in html
     assert '<td data-head="errors">1</td>' in html
+    assert counts.measured(60)["num_requests"] == 11
     assert "&#34;miles&#34;: [1, 2]" in html  # the instance in golden.json
     assert "taxi-endpoint" in text_of(client, "/endpoints")
 

@@ -10,6 +10,7 @@ from vertex_local.errors import ApiError
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.tests.support.console_records import (
+    BAD,
     FACTS,
     PARENT,
     SPEC,
@@ -44,7 +45,10 @@ def some_runs(service):
 
 
 def test_table_shows_the_outcome_and_not_the_state(client, some_runs):
-    html = client.get("/").text
+    html = client.get("/runs").text
+    assert '<td data-head="version">taxi@2</td>' in html
+    assert "by hand" in html
+    assert '<span class="sure good">+0.01 <small>' in html
     assert '<span class="pill bad">gate-failed</span>' in html
     assert '<span class="pill bad">failed</span>' in html  # of a pipeline that says no outcome
     assert "auc 0.95" in html
@@ -264,6 +268,18 @@ def test_artifacts_are_served_without_rights(client, service, some_runs):
     assert binary.mimetype == "application/octet-stream"  # which browsers save
 
 
+def test_a_bad_run_marks_the_task_that_decided_and_orders_those_not_reached(client, service):
+    name = add_run(service, "bad", **{**FACTS, **BAD})
+    events = journal.Journal(pipelines.KIND.folder_of(service, name))
+    for number, key in ((8, "/end"), (7, "group/upload")):
+        named = {"name": key, "unique_name": key[-6:], "display_name": ""}
+        events.write("task_not_triggered", id=number, key=key, **named)
+    html = client.get(f"{RUN}/bad").text
+    assert '<svg class="dag bad"' in html
+    assert '<g class="bad"><title>train: succeeded' in html
+    assert html.rindex("tasks/upload") < html.rindex("tasks//end")
+
+
 def test_graph_has_layers_and_the_shortest_set_of_edges():
     running = {"key": "/train", "state": "RUNNING"}
     drawing = dag.draw(SPEC, [running])
@@ -323,6 +339,7 @@ def test_comparison_shows_what_differs(client, service, some_runs):
     assert "<td>train.epochs</td>" in html
     assert "<td>train.seed</td>" not in html
     assert "<td>gain</td><td>0.01</td><td>-0.04</td>" in html
+    assert "<td>cost</td><td>$1.25</td><td>$1.25</td>" in html.partition("Times, counts")[2]
     assert 'class="line c0"' in html
     assert "train/metrics: latency" in html
 

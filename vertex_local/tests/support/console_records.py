@@ -14,6 +14,8 @@ from vertex_local.pipelines.journal import Journal, read, run_context
 PARENT = "projects/p/locations/l"
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 TIME = "2026-11-26T10:00:00Z"
+BAD = {"outcome": "gate-failed", "tone": "bad", "why": "too <low>", "task": "train"}
+BAD["next"] = "show it\nmore"
 FACTS = {
     "outcome": "promoted",
     "tone": "good",
@@ -197,7 +199,9 @@ def add_model(service: Service, *, run_id: str) -> str:
     folder.mkdir()
     (folder / "golden.json").write_text(json.dumps({"instances": [{"fare": 3, "miles": [1, 2]}]}))
     labels = {"acme_state": "promoted", BILLING_LABEL: f"b-{run_id}"}
-    description = "auc 0.95 is at least 0.94\nheld by ann@desk: <audit>"
+    labels["acme_default_20261126t113139123z"] = "promoted_night"
+    held, odd = (f"[{time} held by ann@desk] <audit>" for time in (TIME, "9Z"))
+    description = f"auc 0.95 is at least 0.94\n{held}\n{odd}"
     model = {"displayName": "taxi", "artifactUri": str(folder)}
     model["containerSpec"] = {"imageUri": "any"}
     second = {**model, "versionAliases": ["default"], "labels": labels}

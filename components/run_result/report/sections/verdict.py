@@ -37,11 +37,17 @@ WORDS = {
     CANCELLED: "Cancelled",
     INTERRUPTED: "Interrupted",
 }
+TONES = {WAITING: "wait", HELD: "stop", REJECTED: "stop", NOT_PROMOTED: "off", CANCELLED: "off"}
 
 
 def outcome_words(summary: Summary) -> str:
     """Return the result of a run as a sentence."""
     return WORDS.get(summary.outcome, summary.outcome).format(version=summary.model_version)
+
+
+def tone_of(summary: Summary) -> str:
+    """Return the tone of a result: good, bad, wait, stop (by a person) or off (as was asked)."""
+    return TONES.get(summary.outcome) or ("good" if summary.is_good else "bad")
 
 
 def tiles_of(content: Content) -> list[tuple[str, str, str]]:

@@ -106,6 +106,7 @@ def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package, r
     assert trainyard("runs", "show", "latest")[1] == shown
     assert "team=vision" in shown
     assert f"trainyard_run={run}" in shown
+    assert "trainyard_by=" in shown
     log = trainyard("runs", "logs", run, "--task", "nap", "--follow")[1]
     assert "nap  I say 123" in log.splitlines()
     code, _, errors = trainyard("runs", "logs", run, "--task", "naps")
