@@ -39,6 +39,16 @@ COMMANDS = (
         "list runs that ended without their teardown, and remove what they left",
     ),
     ("report", "running.report:add_report", "write and open the report of a run"),
+    (
+        "reproduce",
+        "running.reproduce:add_reproduce",
+        "make a model version again from its record, and compare bit by bit",
+    ),
+    (
+        "lineage",
+        "running.lineage:add_lineage",
+        "what a version was made of; whom a file has reached",
+    ),
     ("cluster", "training.clusters:add_cluster", "cluster files: explain, commands"),
     (
         "jobs",

@@ -56,14 +56,20 @@ class ServiceError(Exception):
 class LocalService:
     """The `vertex-local serve` process on a root folder, from the view of one of its users.
 
-    `options` are passed to `vertex-local serve`, for a service that this user starts. With `mounts`
-    it runs containers that have access to these folders.
+    `options` are passed to `vertex-local serve`, for a service that this user starts, with the
+    interpreter `python`. With `mounts` it runs containers that have access to these folders.
     """
 
     def __init__(
-        self, root: Path, *, options: Sequence[str] = (), mounts: Sequence[Path] | None = None
+        self,
+        root: Path,
+        *,
+        options: Sequence[str] = (),
+        mounts: Sequence[Path] | None = None,
+        python: str = sys.executable,
     ) -> None:
         self.root = root
+        self._command = [python, *SERVE[1:], "--while-used", "--root", str(root.absolute())]
         self.url = ""
         self.token = ""
         self._mounts = mounts
@@ -159,7 +165,13 @@ class LocalService:
     def _start(self) -> None:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*SERVE, "--while-used", "--root", str(self.root.absolute()), *self.options],
+                [
+                    *self._command,
+                    "--while-used",
+                    "--root",
+                    str(self.root.absolute()),
+                    *self.options,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -17,6 +17,7 @@ from components.model_version.companions import (
     GOLDEN_FIELDS,
     GOLDEN_FILE,
     INPUT_FILE,
+    MACHINE_FILE,
     STATISTICS_FILE,
     read_companion_object,
     write_companion,
@@ -149,6 +150,7 @@ def write_data_facts(model_dir: str, examples_dir: str) -> None:
     """Write the statistics of the train split and the record of the input beside a model.
 
     The record has the rule of the splits. Examples that another program has prepared have neither.
+    The facts of the machine are there as well, which its trainer has written above the model.
     """
     if Path(examples_dir, STATISTICS_FILE).is_file():
         content = read_object(Path(examples_dir, STATISTICS_FILE), "splits.train")
@@ -158,6 +160,8 @@ def write_data_facts(model_dir: str, examples_dir: str) -> None:
         record = read_object(Path(examples_dir, INPUT_FILE))
         record["split"] = split_of(read_object(Path(examples_dir, MANIFEST)))
         write_companion(model_dir, INPUT_FILE, record)
+    if (machine := Path(model_dir).parent / MACHINE_FILE).is_file():
+        write_companion(model_dir, MACHINE_FILE, read_object(machine))
 
 
 class Course(NamedTuple):

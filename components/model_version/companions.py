@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from components.shared.text.json_object import object_in
 from trainer import Json, paths
 from trainer.errors import InputError
+from trainer.runtime.machine import MACHINE_FILE
 from trainer.serving.digests import (
     COPY_AGAIN,
     DIGESTS_FILE,
@@ -21,7 +22,9 @@ EVALUATED_FILE = "evaluated.json"  # the last evaluation, with what it depends o
 FOLDS_FILE = "folds.json"  # predictions of rows by models that were not trained on them
 STATISTICS_FILE = "statistics.json"  # of the train split that the model has learnt from
 INPUT_FILE = "input.json"  # fingerprint, files and days of the raw data
-COMPANIONS = frozenset({GOLDEN_FILE, EVALUATED_FILE, FOLDS_FILE, STATISTICS_FILE, INPUT_FILE})
+COMPANIONS = frozenset(
+    {GOLDEN_FILE, EVALUATED_FILE, FOLDS_FILE, STATISTICS_FILE, INPUT_FILE, MACHINE_FILE}
+)
 RUN_DIGESTS_FILE = "run-digests.json"  # of these, as DIGESTS_FILE has those of the model
 DRAFTS = {
     name: PurePosixPath(name).with_suffix(".tmp").name for name in (*COMPANIONS, RUN_DIGESTS_FILE)

@@ -13,6 +13,7 @@ from pipelines.runs.removal.prune import (
     MEGABYTE,
     OldRun,
     decide,
+    named_runs,
     prune,
     prune_table,
 )
@@ -48,6 +49,13 @@ def add_prune(prune_: argparse.ArgumentParser) -> None:
         metavar="N",
         help="remove the oldest runs until the others have at most this size",
     )
+    prune_.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="RUN|MODEL",
+        help="keep a run, or those of a model or a version, for `trainyard reproduce`; repeatable",
+    )
     prune_.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     add_json(prune_, "the list as JSON")
     add_target(prune_)
@@ -65,7 +73,12 @@ def _prune(arguments: argparse.Namespace) -> int:
     target = target_of(arguments)
     with service_of(arguments, target):
         files = RunFiles(connect(target.project, target.location), target.state_dir)
-        runs = decide(files, older_than_seconds=arguments.older_than, max_gb=arguments.max_gb)
+        runs = decide(
+            files,
+            older_than_seconds=arguments.older_than,
+            max_gb=arguments.max_gb,
+            keep=named_runs(files.api, arguments.keep),
+        )
         if not arguments.dry_run:
             runs = list(prune(files, runs))
         removed = [run for run in runs if not run.reason]

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,10 @@ SOURCE = Path(pipelines.__file__).parents[1] / "vertex_local"
 
 
 @contextlib.contextmanager
-def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterator["LocalService"]:
-    """Use the service on `root` during the block; start it if it does not run.
+def local_service(
+    root: Path, *, mounts: Sequence[Path] | None = None, python: str = sys.executable
+) -> Iterator["LocalService"]:
+    """Use the service on `root` during the block; start it, with `python`, if it does not run.
 
     With `mounts` it runs containers that have access to these folders.
 
@@ -47,20 +49,23 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
     preload = os.environ.get(PRELOAD_VARIABLE, PRELOAD) if mounts is None else ""
     buckets = buckets_of(root.absolute().parent)
     options = [*preload_flags(preload), "--buckets", str(buckets)]
-    service = client.LocalService(root, options=options, mounts=mounts)
+    service = client.LocalService(root, options=options, mounts=mounts, python=python)
     with contextlib.ExitStack() as stack:
         stack.callback(service.leave)
         # By it the service's processes know the code of own runs: `is_own_code`.
-        stack.enter_context(_environment(STATE_DIR_VARIABLE, str(root.absolute().parent)))
+        stack.enter_context(environment(**{STATE_DIR_VARIABLE: str(root.absolute().parent)}))
         try:
             service.join()
         except client.ServiceError as error:
             raise LocalServiceError(str(error)) from error
-        stack.enter_context(_environment(client.EMULATOR_VARIABLE, service.host))
-        stack.enter_context(_environment(client.TOKEN_VARIABLE, service.token))
-        stack.enter_context(_environment(paths.LOCAL_BUCKETS, str(buckets)))
+        reached = {
+            client.EMULATOR_VARIABLE: service.host,
+            client.TOKEN_VARIABLE: service.token,
+            paths.LOCAL_BUCKETS: str(buckets),
+        }
         if storage := client.announced(root).get("storage"):  # else a plan reads real buckets
-            stack.enter_context(_environment("STORAGE_EMULATOR_HOST", storage))
+            reached["STORAGE_EMULATOR_HOST"] = storage
+        stack.enter_context(environment(**reached))
         yield service
 
 
@@ -87,16 +92,21 @@ def _not_installed() -> str:
 
 
 @contextlib.contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
+def environment(**values: str | None) -> Iterator[None]:
+    """Set variables of the environment during the block; None removes one."""
+    before = {name: os.environ.get(name) for name in values}
+
+    def change(wanted: Mapping[str, str | None]) -> None:
+        for name, value in wanted.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+    change(values)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        change(before)
 
 
 def check_image(image: str) -> None:

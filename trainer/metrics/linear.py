@@ -12,6 +12,7 @@ PENALTIES = np.logspace(6, -4, 9)
 NUM_FOLDS = 3
 MAX_FOLDED = 3_000  # rows of all folds
 _MAX_ROUNDS, _SMALL_STEP = 50, 1e-3
+_LEAST_VARIANCE = 1e-6  # of an input that the rows of a fold lack
 
 
 def fit_linear(
@@ -24,7 +25,8 @@ def fit_linear(
 ) -> Array:
     """Return the weights [n + 1, outputs] of a linear model of inputs [examples, n], or its logits.
 
-    The last row is the constant, which has no penalty. Of PENALTIES it is the one with the least
+    The last row is the constant, which has no penalty; the others have that of inputs with unit
+    variance. Of PENALTIES it is the one with the least
     squared error on rows that are left out, in folds; the largest, which leaves little but the
     constant, if that is not higher by more than a standard error: chance is not to be learnt.
 
@@ -47,7 +49,7 @@ def fit_linear(
         """
         known, wanted, weighed = inputs[rows], truth[rows], weights[rows, None]
         gram, path = bound * (known.T @ (weighed * known)), [start]
-        penalized = np.append(np.ones(len(gram) - 1), 0.0)
+        penalized = np.append(np.maximum(known[:, :-1].var(axis=0), _LEAST_VARIANCE), 0.0)
         for penalty in penalties:
             inverse = np.linalg.inv(gram + np.diag(penalty * penalized))
             fitted = path[-1]

@@ -104,6 +104,7 @@ class Workload(abc.ABC):
         postprocess: a function from a prediction, a dict, to the prediction to send.
         split: the rule of the splits, unless a run has another one.
         source: where the files come from, unless a run names files.
+        intended_use: what the model is for, and what it is not for; for model cards.
         name: default: the name of the workload's folder or module.
         reference: what `load_workload` loaded it from.
         settings: values of the model's settings that differ from the defaults.
@@ -122,6 +123,7 @@ class Workload(abc.ABC):
     postprocess: Callable[[Any], Any] | None = None
     split: Split = field(default_factory=Split)
     source: Source | None = None
+    intended_use: str = ""
     name: str = ""
     reference: str = field(default="", compare=False, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict)

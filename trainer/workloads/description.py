@@ -61,6 +61,8 @@ def describe(workload: Workload) -> Json:
         description["declaration"] = _as_json(workload, only=_NEEDED)
     if aliases := getattr(workload, "aliases", None):
         description["aliases"] = dict(aliases)
+    if workload.intended_use:
+        description["intended_use"] = workload.intended_use
     if hooks := [name for name in _HOOKS if getattr(workload, name, None) is not None]:
         description["hooks"] = hooks
     return description

@@ -69,6 +69,8 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     )
     history = add_action(actions, "history", with_api(_history), text, "MODEL")
     add_json(history, "with whole times")
+    text = "print a model card: intended use, data, metrics, limits, decisions"
+    add_action(actions, "card", with_api(_card), text, "MODEL@VERSION")
     text = "delete a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", with_api(_delete), text, "MODEL")
     delete.add_argument("--all", action="store_true", help="delete all versions without asking")
@@ -186,6 +188,13 @@ def _history(api: VertexApi, arguments: argparse.Namespace) -> int:
     if arguments.json:
         return print_json([asdict(period) for period in periods])
     return print_table(history_table(periods))
+
+
+def _card(api: VertexApi, arguments: argparse.Namespace) -> None:
+    from pipelines.provenance.card import model_card  # these import PyArrow
+    from pipelines.provenance.lineage import lineage_of
+
+    print(model_card(lineage_of(api, arguments.name)), end="")
 
 
 def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:

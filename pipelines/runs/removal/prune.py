@@ -4,17 +4,22 @@ import dataclasses
 import datetime
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from components.model_version.registry import list_versions
+from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import RUN_LABEL, label_of
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
-from pipelines.resources.names import duration, short_name
+from pipelines.resources.names import duration, get_model, short_name
 from pipelines.resources.table import TextTable
 from pipelines.runs.removal.files import RunFiles
+from pipelines.runs.request import RUN_NAME
 from trainer import Json
 
 RUN_FIELDS = "name,state,createTime,endTime,runtimeConfig.gcsOutputDirectory"
@@ -60,9 +65,12 @@ def decide(
     *,
     older_than_seconds: float = math.inf,
     max_gb: float = math.inf,
+    keep: Mapping[str, str] | None = None,
     now: float | None = None,
 ) -> list[OldRun]:
     """Return the runs with their sizes and the decisions, newest first; change nothing.
+
+    `keep` has runs to keep, each with the reason.
 
     To remove are the runs that ended longer ago than that, and the oldest of the others until all
     that stay have at most `max_gb` gigabytes.
@@ -70,7 +78,8 @@ def decide(
     now = time.time() if now is None else now
     runs = find_runs(files)
     sizes = {run.name: files.size_of(run.name, list(run.jobs)) for run in runs}
-    reasons = {run.name: _protection(run, now=now) for run in runs}
+    named = keep or {}
+    reasons = {run.name: named.get(run.name) or _protection(run, now=now) for run in runs}
     room = max_gb * GIGABYTE - sum(sizes[name] for name, reason in reasons.items() if reason)
     for run in runs:
         is_young = now - (run.ended or now) < older_than_seconds
@@ -85,6 +94,25 @@ def decide(
         dataclasses.replace(run, reason=reasons[run.name], num_bytes=sizes[run.name])
         for run in runs
     ]
+
+
+def named_runs(api: VertexApi, names: Sequence[str]) -> dict[str, str]:
+    """Return the runs that names of runs, models and versions stand for, each with its name.
+
+    Raises:
+        VertexError: NOT_FOUND; a name is of neither.
+    """
+    kept: dict[str, str] = {}
+    for name in names:
+        if RUN_NAME.fullmatch(name) and api.find(RUN.path(api, name)):
+            kept[name] = "--keep"
+            continue
+        version = get_model(api, name)
+        whole = ResourceName.from_name(version["name"]).unversioned
+        versions = [version] if "@" in name else list_versions(api, whole)
+        runs = (label_of(one, RUN_LABEL) for one in versions)
+        kept |= {run: f"--keep {name}" for run in runs if run}
+    return kept
 
 
 def _protection(run: OldRun, *, now: float) -> str:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from trainer.cluster.watchdog import Watchdog
 from trainer.errors import TrainerError
 from trainer.runtime.files import delete_folder
+from trainer.runtime.machine import write_machine
 from trainer.serving.export import export_model
 from trainer.training.checkpoint import (
     Checkpoints,
@@ -204,6 +205,7 @@ class Results:
             line=line,
             compiled=compiled,
         )
+        write_machine(self._job.folders.model.rpartition("/")[0])
         logger.info("the model is in %s", self._job.folders.model)
 
     def _final_snapshot(self) -> Snapshot:

@@ -1,0 +1,111 @@
+"""`trainyard reproduce`: make a model version again from its record, and compare."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from pipelines.command.actions import add_json, describe, print_json
+from pipelines.command.output import keep_running_without_output
+from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.exit_codes import GATED, OK
+from pipelines.places.target import Target, local_target
+from pipelines.provenance.again import DATA_TASK, LAST_TASK, execute, scratch_service
+from pipelines.provenance.record import Record, whole_record
+from pipelines.provenance.source import Source, find_source
+from pipelines.provenance.stages import (
+    RAW_FILES,
+    Stage,
+    agree,
+    data_stages,
+    explanations,
+    is_asynchronous,
+    model_stages,
+)
+from pipelines.resources.names import second
+
+SCRATCH = "reproduced"
+SAME, WITHIN, DIFFERENT = "the same bits", "the same within its intervals", "different"
+REPRODUCE = """\
+Makes a model version again from its record: the run's request, the workload's code and the source
+that made it, the raw files. Raw files, examples, statistics, weights, exported model and metrics
+are compared, one after the other: the bits are the same, or the first stage that differs is
+named, with what is known to explain it. It registers, deploys and changes nothing: everything is
+executed in a folder of its own, which stays if something differs.
+
+  trainyard reproduce mnist@3
+  trainyard reproduce churn@default --json
+
+exit codes: 0 the same, 3 different, 1 it cannot be made again
+"""
+
+
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reproduce`."""
+    describe(parser, REPRODUCE)
+    parser.add_argument("name", metavar="MODEL@VERSION", help="such as mnist@3, or mnist@default")
+    add_json(parser, "print the stages as JSON")
+    add_target(parser)
+    parser.set_defaults(command=_reproduce)
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    console = Console(stderr=arguments.json, highlight=False, soft_wrap=True)
+    with api_of(arguments) as api:
+        record = whole_record(api, arguments.name)
+    summary, state_dir = record.summary, target_of(arguments, needs_bucket=False).state_dir
+    target = local_target(state_dir / SCRATCH / f"{arguments.name}-{summary.run}")
+    shutil.rmtree(target.state_dir, ignore_errors=True)
+    source = find_source(record.source, before=summary.created, folder=target.state_dir / "source")
+    console.print(f"{arguments.name}, made by {summary.run} on {second(summary.created)}")
+    console.print(f"source: {source.words}")
+    if not record.manifest:
+        console.print("its examples are no longer there, and cannot be compared")
+    stages, now = _repeat(record, source, target, state_dir=state_dir, console=console)
+    result, reasons = _judge(record, now, stages, is_source=source.is_recorded)
+    if arguments.json:
+        facts = {"version": arguments.name, "run": summary.run, "source": source.words}
+        listed = [vars(stage) for stage in stages]
+        print_json({**facts, "result": result, "stages": listed, "reasons": reasons})
+    for stage in () if arguments.json else stages:
+        mark = "[green]✓[/]" if stage.is_same else "[red]✗[/]"
+        console.print(f"{mark} {stage.name:15}{escape(stage.words)}")
+    if result == DIFFERENT:
+        console.print(f"{arguments.name}: {result}, files: {target.state_dir}")
+    else:
+        shutil.rmtree(target.state_dir, ignore_errors=True)
+        console.print(f"{arguments.name}: {result}")
+    for reason in () if arguments.json else reasons:
+        console.print(f"  {escape(reason)}")
+    return GATED if result == DIFFERENT else OK
+
+
+def _repeat(
+    record: Record, source: Source, target: Target, *, state_dir: Path, console: Console
+) -> tuple[list[Stage], Record]:
+    """Execute the run again, up to the first of data and model that differs."""
+    stages: list[Stage] = []
+    keep_running_without_output()
+    with scratch_service(target, source, state_dir=state_dir) as api:
+        now = execute(api, record, until=DATA_TASK, target=target, console=console)
+        stages += data_stages(record, now)
+        if all(stage.is_same for stage in stages):
+            now = execute(api, record, until=LAST_TASK, target=target, console=console)
+            stages += model_stages(record, now)
+    return stages, now
+
+
+def _judge(
+    record: Record, now: Record, stages: list[Stage], *, is_source: bool
+) -> tuple[str, list[str]]:
+    """Return the result, and what is known to explain a difference."""
+    differing = [stage.name for stage in stages if not stage.is_same]
+    if not differing:
+        return SAME, []
+    if differing[0] == RAW_FILES:
+        return DIFFERENT, []
+    is_within = now.digests and is_asynchronous(record) and agree(record, now)
+    reasons = explanations(record, now, is_source=is_source)
+    return WITHIN if is_within else DIFFERENT, reasons

@@ -1,0 +1,1 @@
+"""Provenance: how a model version was made, and whether it can be made again."""

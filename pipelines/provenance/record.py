@@ -1,0 +1,146 @@
+"""What is recorded of how a model version was made: its run, its data, its files' digests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from components.model_version.companions import (
+    INPUT_FILE,
+    MACHINE_FILE,
+    STATISTICS_FILE,
+    read_companion,
+    read_digests,
+)
+from components.model_version.saved_model import DESCRIPTION
+from components.run_result.settings import code_digest, parameters_of
+from components.run_result.summary import Summary, summarize
+from components.shared.text.json_object import as_object
+from components.shared.vertex.api import VertexApi
+from components.shared.vertex.labels import RUN_LABEL, label_of
+from components.shared.vertex.task_details import outputs_by_task
+from pipelines.errors import ResourceError
+from pipelines.resources.kinds import RUN
+from pipelines.resources.names import version_called
+from trainer import Json, paths
+from trainer.references import SNAPSHOT
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The record of one training: its PipelineJob, and what it left beside examples and model.
+
+    Attributes:
+        model_uri: folder of the exported model.
+        data: content of `input.json`: fingerprint and, if they are not too many, the raw files.
+        manifest: of the examples; {} if they are no longer there.
+        statistics: of the train split, by name of the column.
+        digests: SHA-256 of each file of the model.
+        evaluation: metrics, and their intervals.
+        machine: facts of the machine that trained; {} of a training that did not record them.
+    """
+
+    job: Json
+    model_uri: str
+    data: Json
+    manifest: Json
+    statistics: Json
+    digests: dict[str, str]
+    evaluation: Json
+    machine: Json
+
+    @property
+    def summary(self) -> Summary:
+        """Return the facts of the run."""
+        return summarize(self.job)
+
+    @property
+    def parameters(self) -> Json:
+        """Return the parameters of the run."""
+        return parameters_of(self.job)
+
+    @cached_property
+    def described(self) -> Json:
+        """The description of the workload, which is exported with the model."""
+        return _object(self.model_uri, DESCRIPTION)
+
+    @property
+    def key_column(self) -> str:
+        """Return the column of the raw files that names a row, "" if the workload declares none."""
+        described = self.described
+        key = str(described.get("declaration", {}).get("key", ""))
+        written = {name: file for file, name in described.get("aliases", {}).items()}
+        return str(written.get(key, key))
+
+    @property
+    def source(self) -> str:
+        """Return the digest of the source that made it, "" of another program's."""
+        return code_digest(self.job)
+
+    @property
+    def files(self) -> dict[str, list[object]]:
+        """Return size and digest of each raw file by its name, as far as they are listed."""
+        return {str(name): facts for name, *facts in self.data.get("files") or ()}
+
+
+def record_of_version(api: VertexApi, version: Json) -> Record:
+    """Return the record of a version: without a PipelineJob if that is no longer there."""
+    run = label_of(version, RUN_LABEL)
+    job = api.find(RUN.path(api, run)) if run else None
+    return record_of(job or {}, str(version.get("artifactUri", "")))
+
+
+def whole_record(api: VertexApi, name: str) -> Record:
+    """Return the record of the version `mnist@3`, if it is enough to make the version again.
+
+    Raises:
+        ResourceError: it is not; says what is no longer there.
+    """
+    version = api.get(version_called(api, name).name)
+    record, run = record_of_version(api, version), label_of(version, RUN_LABEL)
+    if not run:
+        raise ResourceError(f"{name} was uploaded by hand: no run made it")
+    lost = list(_lacking(record)) if record.job else [f"the record of its run {run}"]
+    if not record.digests:
+        lost.append(f"its files in {record.model_uri}")
+    if lost:
+        kept = f"trainyard prune --keep {name} keeps what a version needs"
+        raise ResourceError(f"{name} cannot be made again without {', '.join(lost)}; {kept}")
+    return record
+
+
+def record_of(job: Json, model_uri: str = "") -> Record:
+    """Return the record of a run; without `model_uri`, of the model of its own training."""
+    outputs = outputs_by_task(job)
+    model = model_uri or str(outputs.get("plan-training.model.uri", ""))
+    examples = str(outputs.get("prepare-examples.examples.uri", ""))
+    folder, _, name = str(outputs.get("evaluate.evaluation.uri", "")).rpartition("/")
+    statistics = _object(examples, STATISTICS_FILE) or _object(model, STATISTICS_FILE)
+    return Record(
+        job=job,
+        model_uri=model,
+        data=_object(examples, INPUT_FILE) or _object(model, INPUT_FILE),
+        manifest=_object(examples, MANIFEST),
+        statistics=statistics.get("splits", {}).get("train", {}).get("features", {}),
+        digests=read_digests(model) if model else {},
+        evaluation=_object(folder, name),
+        machine=_object(model, MACHINE_FILE),
+    )
+
+
+def _lacking(record: Record) -> Iterator[str]:
+    """Yield the local files that a repetition needs and that are no longer there."""
+    for name in record.files:
+        if name.startswith("/") and not paths.is_in_bucket(name) and not Path(name).exists():
+            yield f"the raw file {name}"
+    workload = Path(str(record.parameters.get("workload", "")))
+    if SNAPSHOT.fullmatch(workload.name) and not workload.is_dir():
+        yield f"the workload's code {workload}"
+
+
+def _object(folder: str, name: str) -> Json:
+    """Return the object in a file, on this machine or in a bucket; {} without the file."""
+    content = read_companion(folder, name) if folder else None
+    return (as_object(content.decode()) or {}) if content is not None else {}

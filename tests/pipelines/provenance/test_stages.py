@@ -1,0 +1,132 @@
+"""What the comparison of two trainings says, without a training."""
+
+import dataclasses
+
+import pytest
+
+from pipelines.provenance.again import tasks_until
+from pipelines.provenance.record import Record
+from pipelines.provenance.stages import agree, data_stages, explanations, model_stages
+
+pytestmark = pytest.mark.fast
+
+SHARD = {"file": "train-0", "sha256": "a", "num_examples": 9}
+EVALUATION = {"metrics": {"accuracy": 0.9}, "intervals": {"accuracy": [0.8, 0.95]}}
+MACHINE = {
+    "packages": {"numpy": "2.3.0", "keras": "3.14.0"},
+    "instructions": ["avx2", "avx512f"],
+    "variables": {},
+}
+RECORD = Record(
+    job={},
+    model_uri="/m",
+    data={"fingerprint": "f", "num_files": 1, "files": [["/a.csv", 10, "x"]]},
+    manifest={"splits": {"train": {"num_examples": 9, "shards": [SHARD]}}},
+    statistics={"age": {"mean": 1.0}},
+    digests={"variables/variables.index": "v", "saved_model.pb": "g"},
+    evaluation=EVALUATION,
+    machine=MACHINE,
+)
+
+
+def differing(**changes) -> list[str]:
+    now = dataclasses.replace(RECORD, **changes)
+    stages = [*data_stages(RECORD, now), *model_stages(RECORD, now)]
+    return [f"{stage.name}: {stage.words}" for stage in stages if not stage.is_same]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        (
+            {"data": {"fingerprint": "g", "files": [["/a.csv", 11, "y"]]}},
+            ["raw files: /a.csv: 10 bytes before, 11 now; 9 examples before, 9 now"],
+        ),
+        (
+            {"data": {"fingerprint": "g", "files": [["/a.csv", 10, "y"], ["/b.csv", 1, "z"]]}},
+            [
+                "raw files: /a.csv: other content of the same 10 bytes; /b.csv: added;"
+                " 9 examples before, 9 now"
+            ],
+        ),
+        (
+            {
+                "manifest": {
+                    "splits": {"train": {"num_examples": 9, "shards": [SHARD | {"sha256": "b"}]}}
+                }
+            },
+            ["examples: train-0: 1 of 1 shards differ"],
+        ),
+        (
+            {"statistics": {"age": {"mean": 1.5}}},
+            ["statistics: age.mean: 1.0 before, 1.5 now"],
+        ),
+        (
+            {"digests": {**RECORD.digests, "variables/variables.index": "w"}},
+            ["weights: variables/variables.index"],
+        ),
+        (
+            {"digests": {**RECORD.digests, "saved_model.pb": "h"}},
+            ["exported model: saved_model.pb"],
+        ),
+        (
+            {"evaluation": {**EVALUATION, "metrics": {"accuracy": 0.7}}},
+            ["metrics: accuracy: 0.9 before, 0.7 now"],
+        ),
+    ],
+)
+def test_the_stage_that_differs_is_named(changes, said):
+    assert differing(**changes) == said
+
+
+def test_a_difference_is_explained_by_what_is_recorded():
+    machine = {
+        "packages": {"numpy": "2.4.0", "keras": "3.14.0"},
+        "instructions": ["avx2"],
+        "variables": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    }
+    now = dataclasses.replace(RECORD, machine=machine)
+    assert explanations(RECORD, now, is_source=True) == [
+        'instructions: ["avx512f"] before, nothing now',
+        'packages: numpy: "2.3.0" before, "2.4.0" now',
+        'variables: TF_ENABLE_ONEDNN_OPTS: nothing before, "0" now',
+    ]
+    unknown = dataclasses.replace(RECORD, machine={})
+    assert "was not recorded" in explanations(unknown, now, is_source=True)[0]
+    assert "no commit of this clone" in explanations(RECORD, RECORD, is_source=False)[0]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "interval", "is_within"),
+    [(0.85, [0.8, 0.92], True), (0.7, [0.6, 0.95], False), (0.85, [0.8, 0.88], False)],
+)
+def test_asynchronous_trainings_agree_if_each_is_in_the_others_interval(
+    accuracy, interval, is_within
+):
+    found = {"metrics": {"accuracy": accuracy}, "intervals": {"accuracy": interval}}
+    assert agree(RECORD, dataclasses.replace(RECORD, evaluation=found)) == is_within
+
+
+def test_a_pipeline_is_cut_after_a_task_at_any_depth():
+    def dag(**tasks):
+        return {"dag": {"tasks": tasks}}
+
+    def task(component, *before):
+        return {"componentRef": {"name": component}, "dependentTasks": [*before]}
+
+    spec = {
+        "root": dag(group=task("group"), exit=task("step", "group")),
+        "components": {
+            "step": {"executorLabel": "e"},
+            "group": dag(
+                a=task("step"), b=task("step", "a"), inner=task("inner", "b"), c=task("step")
+            ),
+            "inner": dag(last=task("step"), after=task("step", "last")),
+        },
+    }
+    cut = tasks_until(spec, "last")
+    assert [*cut["root"]["dag"]["tasks"]] == ["group"]
+    assert [*cut["components"]["group"]["dag"]["tasks"]] == ["a", "b", "inner"]
+    assert [*cut["components"]["inner"]["dag"]["tasks"]] == ["last"]
+    assert "after" in spec["components"]["inner"]["dag"]["tasks"]

@@ -1,0 +1,62 @@
+"""Facts of this machine that change the bits of a trained model, in a file beside the model.
+
+Rounding depends on the instructions that the processor has, on the number of threads that share a
+sum, and on the versions of the packages that compute.
+"""
+
+import json
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+
+from trainer import Json
+
+MACHINE_FILE = "machine.json"
+PROCESSOR_FILE = Path("/proc/cpuinfo")  # of Linux; a Mac has one kind of instructions
+INSTRUCTIONS = re.compile(r"(?:avx|fma|amx|f16c|sse|sve|asimd|bf16|i8mm)\w*")
+# Variables that choose kernels, instructions or numbers of threads. TF_CONFIG is the cluster's.
+VARIABLES = re.compile(
+    r"(?!TF_CONFIG$|TF_CPP_)(?:TF|XLA|OMP|MKL|ONEDNN|DNNL|KERAS|CUDA|NVIDIA|OPENBLAS)_\w+"
+)
+
+
+def machine_facts() -> Json:
+    """Return the facts by name; `packages` are those that this process has imported."""
+    import tensorflow as tf  # here, because commands read what this has written
+
+    config = tf.config.threading
+    modules = {name: module for name, module in sys.modules.items() if "." not in name}
+    versions = {name: getattr(module, "__version__", None) for name, module in modules.items()}
+    return {
+        "python": platform.python_version(),
+        "packages": {name: one for name, one in sorted(versions.items()) if isinstance(one, str)},
+        "processor": platform.machine(),
+        "instructions": sorted({*INSTRUCTIONS.findall(_processor())}),
+        "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "threads": [
+            config.get_intra_op_parallelism_threads(),
+            config.get_inter_op_parallelism_threads(),
+        ],
+        "devices": [device.name for device in tf.config.list_logical_devices("GPU")],
+        "variables": {name: os.environ[name] for name in sorted(os.environ) if _matters(name)},
+    }
+
+
+def write_machine(folder: str) -> None:
+    """Write `machine.json` in a folder, on this machine or in a bucket."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(f"{folder}/{MACHINE_FILE}", "w") as file:
+        file.write(json.dumps(machine_facts(), indent=1) + "\n")
+
+
+def _processor() -> str:
+    """Return the line of the first core's flags."""
+    text = PROCESSOR_FILE.read_text(encoding="utf-8") if PROCESSOR_FILE.is_file() else ""
+    return next((line for line in text.splitlines() if line.startswith(("flags", "Feat"))), "")
+
+
+def _matters(name: str) -> bool:
+    return VARIABLES.fullmatch(name) is not None
