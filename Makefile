@@ -35,7 +35,7 @@ SHORT := -m 'not long and not docker'
 BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test test-long test-counts test-containers test-portable test-alone test-sdk soak lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
+.PHONY: help setup run-local test test-long test-counts test-containers test-portable test-alone test-sdk test-newest soak lint format compile submit upload image push wheels bench train-cifar10 pictures schedule record flows notebooks console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,7 +92,7 @@ run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUST
 test: $(RIVALS) ## run every test but those of test-long (ARGS="-m fast": a minute)
 	$(BIN)/pytest $(PARALLEL) $(SHORT) $(ARGS)
 
-test-long: test-counts test-containers test-portable test-alone test-sdk flows $(if $(NOTEBOOKS),notebooks) soak ## run what counts, soaks, waits for the clock, or needs another environment (hours)
+test-long: test-counts test-containers test-portable test-alone test-sdk test-newest flows $(if $(NOTEBOOKS),notebooks) soak ## run what counts, soaks, waits for the clock, or needs another environment (hours)
 
 test-counts: $(RIVALS) # the tests that count, soak or wait for the clock
 	$(BIN)/pytest $(PARALLEL) -m long -o timeout=3600 $(ARGS)
@@ -118,6 +118,15 @@ test-sdk: $(ALONE)/.ready # under the next major version of Google's SDK, whose 
 	$(BIN)/python -m venv build/sdk
 	build/sdk/bin/pip install --quiet --disable-pip-version-check google-cloud-aiplatform==2.7.0 PyYAML
 	VERTEX_LOCAL_SDK_PYTHON=build/sdk/bin/python $(ALONE)/bin/pytest -q -c vertex_local/pyproject.toml vertex_local/tests/test_exec.py
+
+NEWEST := kfp google-cloud-pipeline-components google-cloud-aiplatform google-cloud-storage
+test-newest: $(TOOLS) # with the newest versions of Google's packages that pip finds for each other
+	$(BIN)/python -m venv build/newest
+	build/newest/bin/pip install --quiet --disable-pip-version-check --upgrade $(NEWEST)
+	build/newest/bin/pip install --quiet --disable-pip-version-check --editable 'vertex_local[tuning,buckets]' \
+		numpy pytest pytest-randomly pytest-timeout pytest-xdist
+	build/newest/bin/pip list | grep -E '^(kfp|google-cloud-(a|p|s)[a-z-]*) '
+	build/newest/bin/pytest -q $(PARALLEL) -c vertex_local/pyproject.toml $(SHORT) $(or $(ARGS),vertex_local/tests)
 
 soak: $(RIVALS) # kills, full disks (as root), damaged files, hostile requests, three weeks: each prints its count
 	for name in random_kills bad_day three_weeks hostile_requests damaged_files interrupted_commands planned_edits $(if $(filter 0,$(shell id -u)),full_disks); do \
