@@ -3,10 +3,10 @@
 Its sections are those of "Model Cards for Model Reporting" (Mitchell et al., 2019).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from components.shared.text.value_text import number_text
-from pipelines.resources.names import second
+from pipelines.provenance.lineage import lineage_lines
 from trainer import Json
 from trainer.metrics.directions import name_and_direction
 
@@ -20,41 +20,23 @@ def model_card(facts: Json) -> str:
 
 
 def _lines(facts: Json) -> Iterator[str]:
-    version, run, code = facts["version"], facts["run"], facts["code"]
-    yield f"# {version['name']}\n"
-    yield f"Made on {second(version['created'])} UTC by the run `{run['name']}`,"
-    yield f"from the workload `{code['workload']}` and Trainyard's source `{code['source']}`."
-    yield f"`trainyard reproduce {version['name']}` makes it again and compares the bits.\n"
-    yield f"## Intended use\n\n{facts['intended_use'] or UNSAID}\n"
-    yield "## Data\n"
-    data = facts["data"]
-    yield f"- {data['num_files']:,} raw files, fingerprint `{data['fingerprint']}`"
-    for name, *known in data["files"][:MAX_SLICES]:
-        yield f"- `{name}`: {', '.join(map(str, known))}"
-    for split, count in data["examples"].items():
-        yield f"- {split}: {count:,} examples"
-    if data["split"]:
-        yield f"- split {data['split']}"
-    yield "\n## Metrics on the test split\n"
-    yield from _metrics(facts["evaluation"])
+    name = facts["version"]["name"]
+    yield f"# {name}\n\n{facts['intended_use'] or UNSAID}\n\n## Metrics on the test split\n"
+    yield from _metrics(facts["evaluation"], facts["run"].get("reasons", ()))
     yield "\n## Limits\n"
-    yield from _limits(facts["evaluation"]["slices"])
-    yield "\n## Decisions\n"
-    for entry in facts["decisions"]:
-        why = f" ({entry['reasons']})" if entry["reasons"] else ""
-        yield f"- {second(entry['since'])}: {entry['what']} by {entry['by'] or 'nobody known'}{why}"
-    for endpoint in facts["endpoints"]:
-        yield f"- gets {endpoint['traffic']} % of the requests to the endpoint `{endpoint['name']}`"
+    yield from _limits(facts["evaluation"]["slices"] or [])
+    yield f"\n## Lineage\n\n`trainyard reproduce {name}` makes it again and compares the bits.\n"
+    yield "| | |\n|---|---|"
+    for kind, lines in lineage_lines(facts):
+        yield f"| {kind} | {'<br>'.join(line.replace('|', '&#124;') for line in lines)} |"
 
 
-def _metrics(evaluation: Json) -> Iterator[str]:
+def _metrics(evaluation: Json, reasons: Sequence[str]) -> Iterator[str]:
     yield "| metric | value | 95 % interval |\n|---|---|---|"
-    for name, value in evaluation["metrics"].items():
-        interval = " to ".join(map(number_text, evaluation["intervals"].get(name, ())))
+    for name, value in (evaluation["metrics"] or {}).items():
+        interval = " to ".join(map(number_text, (evaluation["intervals"] or {}).get(name, ())))
         yield f"| {name} | {'' if value is None else number_text(value)} | {interval} |"
-    if evaluation["verdict"]:
-        yield f"\nThe gate: {evaluation['verdict']}."
-    yield from (f"- {reason}" for reason in evaluation["reasons"])
+    yield from (f"- {reason}" for reason in ("", *reasons) if reason)
 
 
 def _limits(slices: list[Json]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from components.model_version.history import decision_history, history_of
@@ -11,8 +11,9 @@ from components.model_version.registry import list_versions
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.reading.files import JSON, open_records, open_table
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
-from components.run_result.settings import settings_of
-from components.run_result.summary import summarize
+from components.run_result.settings import WORKLOAD
+from components.shared.text.json_object import numbers
+from components.shared.text.value_text import number_text
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
@@ -23,6 +24,8 @@ from pipelines.resources.names import second, version_called
 from trainer import Json
 from trainer.serving.digests import file_digest
 
+MAX_FILES = 10
+JUDGED = ("metrics", "intervals", "slices", "champion")  # of an evaluation
 NOW, EARLIER, ELSEWHERE = "as it is now", "another content of it", "the same content, as {}"
 UNKNOWN = "unknown: its {:,} files are too many to be listed"
 
@@ -30,65 +33,35 @@ UNKNOWN = "unknown: its {:,} files are too many to be listed"
 def lineage_of(api: VertexApi, name: str) -> Json:
     """Return the facts of the version `mnist@3` by their kind, each as far as it is known.
 
+    `run` is the content of its summary.json.
+
     Raises:
         ResourceError: the name has no version.
     """
     version = api.get(version_called(api, name).name)
-    record = record_of_version(api, version)
-    resource = ResourceName.from_name(version["name"])
-    number = str(version["versionId"])
+    record, number = record_of_version(api, version), str(version["versionId"])
     called = f"{version['displayName']}@{number}"
-    siblings = list_versions(api, resource.unversioned)
-    summary = summarize(record.job) if record.job else None
-    settings = settings_of(record.job)
+    siblings = list_versions(api, ResourceName.from_name(version["name"]).unversioned)
+    history = [*history_of(siblings), *decision_history(siblings)]
     splits = record.manifest.get("splits", {})
     return {
         "version": {
             "name": called,
             "aliases": version.get("versionAliases", []),
             "created": version.get("versionCreateTime", ""),
+            "run": label_of(version, RUN_LABEL),
             "files": record.model_uri,
         },
-        "run": {
-            "name": label_of(version, RUN_LABEL),
-            "outcome": summary.outcome if summary else "",
-            "created": summary.created if summary else "",
-            "schedule": summary.schedule if summary else "",
-        },
-        "code": {
-            "source": record.source and f"src-{record.source}",
-            "workload": str(record.parameters.get("workload", "")),
-        },
+        "run": asdict(record.summary) if record.job else {},
         "intended_use": record.described.get("intended_use", ""),
         "data": {
-            "fingerprint": record.data.get("fingerprint", ""),
-            "files": record.data.get("files") or [],
-            "num_files": record.data.get("num_files", 0),
-            "dates": record.data.get("dates", []),
+            **record.data,
             "split": record.manifest.get("split_rule", ""),
             "examples": {split: facts["num_examples"] for split, facts in splits.items()},
         },
-        "settings": settings,
         "machine": record.machine,
-        "evaluation": {
-            "verdict": summary.verdict if summary else "",
-            "reasons": list(summary.reasons) if summary else [],
-            "metrics": record.evaluation.get("metrics", {}),
-            "intervals": record.evaluation.get("intervals", {}),
-            "slices": record.evaluation.get("slices", []),
-            "compared_with": (record.evaluation.get("champion") or {}).get("version", ""),
-        },
-        "decisions": [
-            {
-                "what": entry.cause,
-                "since": entry.since,
-                "until": entry.until,
-                "by": entry.by or entry.run,
-                "reasons": entry.reasons,
-            }
-            for entry in [*history_of(siblings), *decision_history(siblings)]
-            if entry.version == number
-        ],
+        "evaluation": {key: record.evaluation.get(key) for key in JUDGED},
+        "decisions": [asdict(entry) for entry in history if entry.version == number],
         "endpoints": [
             {"name": endpoint["endpoint"], "traffic": served["traffic"]}
             for endpoint in list_endpoints(api)
@@ -96,6 +69,53 @@ def lineage_of(api: VertexApi, name: str) -> Json:
             if served["version"] == called
         ],
     }
+
+
+def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
+    """Yield the kinds of facts that are known, each with its lines."""
+    version, run, machine = facts["version"], facts["run"], facts["machine"]
+    made = f"created {second(version['created'])}"
+    yield "version", [_line(version["name"], *version["aliases"], made)]
+    by = run.get("schedule") and f"of the schedule {run['schedule']}"
+    yield "run", [_line(version["run"] or "none: uploaded by hand", run.get("outcome"), by)]
+    if run:
+        settings, source = run["settings"], f"src-{run['code_digest']}"
+        named = (f"{name} {value}" for name, value in settings.items() if value)
+        yield "code", [_line(settings[WORKLOAD], run["project_digest"], source)]
+        yield "settings", [_line(*named)]
+    yield "data", list(_data_lines(facts["data"]))
+    if machine:
+        versions = (f"{name} {machine['packages'].get(name)}" for name in ("tensorflow", "keras"))
+        cores = f"{machine['cores']} cores of {machine['processor']}"
+        yield "machine", [_line(f"Python {machine['python']}", *versions, cores)]
+    if metrics := facts["evaluation"]["metrics"]:
+        measured = (f"{name} {number_text(value)}" for name, value in numbers(metrics).items())
+        yield "evaluation", [_line(run.get("verdict"), *measured)]
+    if decisions := facts["decisions"]:
+        yield "decisions", [_decision(one) for one in decisions]
+    serving = [f"{one['name']}, {one['traffic']} % of its traffic" for one in facts["endpoints"]]
+    yield "endpoints", serving or ["none"]
+
+
+def _line(*facts: str | None) -> str:
+    return ", ".join(filter(None, facts))
+
+
+def _data_lines(data: Json) -> Iterator[str]:
+    counts = (f"{count:,} to {split}" for split, count in data["examples"].items())
+    yield _line(f"{data.get('num_files', 0):,} raw files", *counts, data["split"])
+    files = data.get("files") or []
+    for name, *known in files[:MAX_FILES]:
+        sizes = (f"{one:,} bytes" if isinstance(one, int) else one for one in known)
+        yield f"{name}: {_line(*sizes)}"
+    if more := len(files[MAX_FILES:]):
+        yield f"and {more:,} more"
+
+
+def _decision(entry: Json) -> str:
+    times = dict.fromkeys([second(entry["since"]), second(entry["until"]) or "now"])
+    by = f"by {entry['by'] or entry['run']}"
+    return f"{' to '.join(times)}: {_line(entry['cause'], by, entry['reasons'])}"
 
 
 @dataclass(frozen=True, kw_only=True)
