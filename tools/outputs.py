@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.resources.names import this_person
-from tests.docs.pages import Command, commands_in, files_of
+from tools.pages import Command, commands_in, files_of
 
 Run = Callable[[Sequence[str]], str]
 

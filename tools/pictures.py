@@ -22,8 +22,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
-from tests.docs.pages import PAGES, RETRAINING, ROOT
 from tools.outputs import CODES, as_shown, folded, outputs_of, print_again
+from tools.pages import PAGES, RETRAINING, ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
 STATE = ".trainyard"

@@ -20,8 +20,8 @@ import requests
 from pipelines.cli import main
 from pipelines.cli import parse as parse_trainyard
 from pipelines.places.target import LOCAL_PROJECT
-from tests.docs.pages import ROOT
 from tests.support.processes.everything import EVERYTHING
+from tools.pages import ROOT
 from trainer.config.model_settings import is_model_setting
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local

@@ -17,7 +17,8 @@ from kfp import compiler, dsl
 from components.shared.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.places.target import LOCAL_PROJECT
-from tests.docs.pages import (
+from tests.docs.runner import Runner, write_instances
+from tools.pages import (
     CHOOSING,
     OLD_COMMANDS,
     PAGES,
@@ -31,7 +32,6 @@ from tests.docs.pages import (
     mentioned_commands,
     table_rows,
 )
-from tests.docs.runner import Runner, write_instances
 from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     SERVER_SCRIPT,

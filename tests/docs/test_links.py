@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors_of, links_of
+from tools.pages import PAGES, ROOT, anchors_of, links_of
 
 pytestmark = pytest.mark.fast
 MAX_README_LINES = 150

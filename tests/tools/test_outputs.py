@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT
 from tools.outputs import as_shown, entries, is_like, outputs_of
+from tools.pages import PAGES, ROOT
 from tools.pictures import lines_of
 
 pytestmark = pytest.mark.fast

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import CHOOSING, RETRAINING, YOUR_OWN, commands_of, files_of
 from tests.support.processes.whole_runs import Home, ended
 from tools.outputs import CODES, is_like, print_again
+from tools.pages import CHOOSING, RETRAINING, YOUR_OWN, commands_of, files_of
 from vertex_local.tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)

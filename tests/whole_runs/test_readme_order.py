@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from pipelines.runs.gains import measure_gains
-from tests.docs.pages import ROOT, commands_of
 from tests.support.processes.whole_runs import Home, ended
 from tools.outputs import heads_of
+from tools.pages import ROOT, commands_of
 from tools.pictures import PICTURES
 
 GATE_EXIT = 3
