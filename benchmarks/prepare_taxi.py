@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -158,23 +159,16 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     """Write the same parts in a process per core, without a pipeline."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
+    from unittest import mock
 
-    from components.prepare_examples.parts import finish
-    from components.prepare_examples.settings.options import PrepareOptions
-    from components.prepare_examples.tables import step as table_step
-    from components.prepare_examples.tables.write import write_part
-    from trainer.workloads import load_workload
+    from components.prepare_examples.tables import step
 
-    output.mkdir()
-    plan = table_step.plan(
-        load_workload("taxi"), output, PrepareOptions(files=[file], compression=compression)
-    )
-    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as processes:
-        done = [
-            processes.submit(write_part, part, options=plan.options, output_dir=str(output))
-            for part in plan.table.parts
-        ]
-        finish(future.result() for future in done)
+    def in_processes(parts: Any, write: Any, finish: Any, **_: Any) -> Any:
+        with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as processes:
+            return finish(processes.map(write, parts))
+
+    with mock.patch.object(step, "run_pipeline", in_processes):
+        ours(file, output, compression)
 
 
 def per_element_beam(file: str, output: Path, compression: str) -> None:

@@ -58,8 +58,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     summary, state_dir = record.summary, target_of(arguments, needs_bucket=False).state_dir
     target = local_target(state_dir / SCRATCH / f"{arguments.name}-{summary.run}")
     shutil.rmtree(target.state_dir, ignore_errors=True)
-    source = find_source(record.source, before=summary.created, folder=target.state_dir / "source")
     console.print(f"{arguments.name}, made by {summary.run} on {second(summary.created)}")
+    source = find_source(record.source, before=summary.created, folder=target.state_dir / "source")
     console.print(f"source: {source.words}")
     if not record.manifest:
         console.print("its examples are no longer there, and cannot be compared")
