@@ -17,7 +17,6 @@ from components.model_version.companions import (
     GOLDEN_FIELDS,
     GOLDEN_FILE,
     INPUT_FILE,
-    MACHINE_FILE,
     STATISTICS_FILE,
     read_companion_object,
     write_companion,
@@ -30,6 +29,7 @@ from components.shared.vertex.labels import CANDIDATE, CHALLENGER, WAITING
 from trainer import Json
 from trainer.config.trust import OWN
 from trainer.errors import InputError
+from trainer.runtime.machine import MACHINE_FILE
 from trainer.serving.strict_json import finite
 from trainer.workloads.loading import package_digest
 

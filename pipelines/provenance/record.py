@@ -7,7 +7,6 @@ from pathlib import Path
 
 from components.model_version.companions import (
     INPUT_FILE,
-    MACHINE_FILE,
     STATISTICS_FILE,
     read_companion,
     read_digests,
@@ -24,6 +23,7 @@ from pipelines.resources.kinds import RUN
 from pipelines.resources.names import version_called
 from trainer import Json, paths
 from trainer.references import SNAPSHOT
+from trainer.runtime.machine import MACHINE_FILE
 
 MANIFEST = "manifest.json"
 

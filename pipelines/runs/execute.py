@@ -51,7 +51,7 @@ def show_to_end(
     submission: Submission,
     *,
     console: Console,
-    create: Callable[[], None],
+    create: Callable[[], object],
     wants_cancel: Callable[[], bool],
 ) -> RunResult:
     """Create a run with `create` and show it to its end.

@@ -147,9 +147,9 @@ def main() -> int:
 
 
 def _environment(url: str) -> contextlib.AbstractContextManager[None]:
-    from pipelines.places import local_service
+    from pipelines.places.local_service import environment
 
-    return local_service._environment("VERTEX_EMULATOR_HOST", url.removeprefix("http://"))
+    return environment(VERTEX_EMULATOR_HOST=url.removeprefix("http://"))
 
 
 def _print(**values: object) -> None:
