@@ -153,7 +153,7 @@ upload: $(READY) ## put a package into a registry (REPOSITORY=https://…, TAG=l
 	$(BIN)/trainyard upload $(WORKLOAD) $(if $(REPOSITORY),--repository $(REPOSITORY)) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
 
 image: $(READY) ## build the image of this source, and of PROJECT=FOLDER on it (ACCELERATOR=gpu, BASE=a Debian image)
-	@docker version >/dev/null || { echo 'make image needs a Docker engine that runs and that you may use (package docker.io).'; exit 1; }
+	@docker version >/dev/null 2>&1 || { echo 'make image needs a Docker engine that runs and that you may use: install docker.io and start it, or build where one runs (docs/containers.md). Runs on this machine need no image without --containers.'; exit 1; }
 	docker build --build-arg BASE=$(BASE) --build-arg ACCELERATOR=$(ACCELERATOR) $(ARGS) \
 		--tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) .
 	$(if $(PROJECT),$(BIN)/trainyard image --accelerator $(ACCELERATOR) --project '$(PROJECT)' --build)

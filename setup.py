@@ -66,7 +66,6 @@ setup(
         "PyYAML",
         "requests",
         "rich",
-        "shtab",
         "tenacity",
         "tensorboard",
         "tensorflow==2.21.0",

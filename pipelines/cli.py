@@ -8,9 +8,10 @@ import sys
 from components.errors import StepError
 from components.shared.vertex.errors import VertexError
 from pipelines.command.output import open_output
-from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion
+from pipelines.command.parser import SHELLS, Parser, PrintCompletion, ShowVersion, words_of
 from pipelines.errors import LocalServiceError, RegistryError, ResourceError, with_place
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE
+from trainer import Json
 from trainer.errors import ConfigError, InputError
 
 # Name, the function of pipelines.command that adds the arguments, and help. The function's module
@@ -83,6 +84,7 @@ COMMANDS = (
         "upload a package to an Artifact Registry repository of the KFP format",
     ),
     ("image", "packages:add_image", "print the name of this source's image"),
+    ("doctor", "doctor:add_doctor", "check machine, environment, state, service and project"),
     ("prune", "local_state:add_prune", "remove old runs of this machine, by age and size"),
 )
 EXAMPLES = """\
@@ -162,7 +164,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """Parse the arguments; those after -- are the trainer's, for commands with `flags`."""
     parser = _parser()
     end = argv.index("--") if "--" in argv else len(argv)
-    arguments = parser.parse_args(argv[:end])
+    arguments = argparse.Namespace()
+    _, unknown = parser.parse_known_args(argv[:end], arguments)
+    if unknown:
+        parser.refuse(unknown, argv[:end] if "flags" in arguments else [])
     if getattr(arguments, "env", ""):
         from pipelines.command.environments import with_environment  # reads YAML
 
@@ -176,7 +181,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="trainyard",
         description="A pipeline from raw data to a served, versioned model; on Vertex AI or here.",
@@ -189,13 +194,29 @@ def _parser() -> argparse.ArgumentParser:
         "--print-completion",
         action=PrintCompletion,
         choices=SHELLS,
-        help="print the script that completes commands and options in a shell",
+        help="print the script that completes commands, options, settings and names in a shell",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, function, text in COMMANDS:
         arguments = f"pipelines.command.{function}"
         commands.add_parser(name, help=text, description=text, arguments=arguments)
     return parser
+
+
+def words_to_complete() -> Json:
+    """Return commands, settings, flags of the trainer and built-in workloads, for `completion`."""
+    from pipelines.config.built_in import RUNS
+    from pipelines.config.settings import declared_settings
+    from trainer.config.settings import flag_name
+
+    meanings = {key: schema["description"] for key, schema in declared_settings().items()}
+    train = {flag_name(key[6:]): text for key, text in meanings.items() if key.startswith("train.")}
+    return {
+        "commands": words_of(_parser()),
+        "settings": {f"{key}=": text for key, text in meanings.items()},
+        "flags": train,
+        "workloads": dict.fromkeys(RUNS, "built-in"),
+    }
 
 
 def _is_login_error(error: Exception) -> bool:

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import trainyard
+from components.model_version.history import HistoryEntry
+from components.run_result.summary import Summary
+from pipelines.command.doctor import Check
 from pipelines.config.editor_schemas import CLUSTER, RUN, SCHEDULE, write_schemas
+from pipelines.projects.trial.findings import Finding
 
 SCHEMAS = Path(__file__).parents[1] / "configs" / "schemas"
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
@@ -55,6 +59,32 @@ INTERNAL = {
     *("routes", "archive", "bigquery", "gzip_sha256"),
 }
 INTERNAL_OF = {trainyard.Workload: {"name", "reference"}, trainyard.Source: {"format"}}
+# What commands print with --json: a class whose fields are the keys, or the keys.
+OUTPUTS: dict[str, Any] = {
+    "check[]": Finding,
+    "cluster explain": ("file", "format", "cluster", "tf_config", "notes"),
+    "doctor[]": Check,
+    "endpoints list[]": ("endpoint", "id", "serves", "status"),
+    "jobs evaluate": ("METRIC",),
+    "jobs submit": ("job", "name", "output"),
+    "models history[]": HistoryEntry,
+    "plan": ("run", "location", "tasks", "seconds", "price", "quota"),
+    "predict": ("output", "model", "workload", "files", "rows", "predictions", "errors", "shards"),
+    "prune[]": ("run", "state", "bytes", "kept"),
+    "run, submit --wait, runs list[], runs show --summary": Summary,
+    "runs diff": ("a", "b", "settings", "metrics", "gains"),
+    "schedule apply[]": ("schedule", "action", "detail", "next_runs"),
+    "schedule list[]": ("displayName", "state", "cron", "nextRunTime", "settings", "lastRun"),
+    "step": ("run", "before", "now"),
+    "teardown[]": ("run", "left"),
+    "tune": ("name", "id", "state", "error", "metric", "goal", "folds", "best", "trials"),
+}
+JSON_HEAD = """\
+## JSON
+
+Keys of `--json`, with [] of each of a list; `jobs`, `models`, `runs show` print Vertex AI's
+resources.
+"""
 HEAD = """\
 # API
 
@@ -76,6 +106,8 @@ def render() -> str:
     parts, shown = [HEAD], dict[str, str]()
     for title, names in SECTIONS.items():
         parts += [f"## {title}\n", *(_entry(name, shown) for name in names)]
+    lines = [f"- {command}: `{','.join(_keys(keys))}`" for command, keys in OUTPUTS.items()]
+    parts += [JSON_HEAD, "\n".join([*lines, ""])]
     return "\n".join(parts)
 
 
@@ -95,6 +127,10 @@ def arguments(thing: Any) -> list[inspect.Parameter]:
     )
     parameters = inspect.signature(thing).parameters
     return [one for name, one in parameters.items() if name not in internal]
+
+
+def _keys(keys: Any) -> tuple[str, ...]:
+    return keys if isinstance(keys, tuple) else tuple(one.name for one in dataclasses.fields(keys))
 
 
 def _entry(name: str, shown: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ import difflib
 import re
 import signal
 from collections.abc import Iterable
+from pathlib import Path
 
 # Exit code of a replica if the job only needs to be started again. A process ended by SIGTERM has
 # the same, which Kubernetes' training operators treat as a reason to restart, too.
@@ -95,6 +96,27 @@ def did_you_mean(value: object, allowed: Iterable[str], *, separator: str = "") 
     """
     if not isinstance(value, str):
         return ""
+    near = _near_names(value, allowed, separator=separator)
+    shown = " or ".join(map(repr, near if separator else near[-1:]))
+    return f" did you mean {shown}?" if near else ""
+
+
+def near_path(path: str | Path) -> str:
+    """Return `; did you mean 'configs/x.yaml'?` for a missing path; "" if none is near."""
+    written = Path(path)
+    found = Path(written.anchor)
+    for part in written.relative_to(found).parts:
+        near = [part]
+        if not (found / part).exists():
+            names = [each.name for each in found.iterdir()] if found.is_dir() else []
+            near = _near_names(part, names)
+        if not near:
+            return ""
+        found /= near[-1]
+    return f"; did you mean {str(found)!r}?" if found != written else ""
+
+
+def _near_names(value: str, allowed: Iterable[str], *, separator: str = "") -> list[str]:
     names: dict[str, list[str]] = {}
     for name in allowed:
         names.setdefault(_normalize(name, separator), []).append(name)
@@ -102,9 +124,7 @@ def did_you_mean(value: object, allowed: Iterable[str], *, separator: str = "") 
     close = difflib.get_close_matches(
         _normalize(value, separator), names, n=2 if separator else 1, cutoff=0.65
     )
-    near = [name for part in close for name in names[part]]
-    shown = " or ".join(map(repr, near if separator else near[-1:]))
-    return f" did you mean {shown}?" if near else ""
+    return [name for part in close for name in names[part]]
 
 
 def _normalize(name: str, separator: str) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainer.errors import near_path
+
 BUILT_IN = ("cifar10", "mnist", "taxi")
 FILE = "workload.py"
 VARIABLE = "workload"
@@ -93,9 +95,9 @@ def describe_missing(file: Path) -> str:
     """Return what a path lacks that should name a workload's file, and what may be meant."""
     folder = file.parent
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        return f"there is no folder {folder}{near_path(folder)}"
     if file.name != FILE:
-        return f"there is no file {file}"
+        return f"there is no file {file}{near_path(file)}"
     below = sorted(path.parent for path in folder.glob(f"*/{FILE}"))
     files = sorted(path.name for path in folder.glob("*.py"))
     if below:

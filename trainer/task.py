@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from trainer import paths
 from trainer.cluster.liveness import end_process
 from trainer.cluster.tf_config import Cluster, check_port, choose_strategy, parse_tf_config
 from trainer.config.train_config import Folders, TrainConfig, parse_flags, resolve_folders
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cluster = parse_tf_config(os.environ.get("TF_CONFIG"))
         strategy = choose_strategy(config.strategy, cluster)
         folders = resolve_folders(config.output_dir, os.environ)
+        config = config.replace(examples_dir=paths.opened(config.examples_dir))
     except ConfigError as error:
         sys.stderr.write(f"python -m trainer.task: error: {error}\n")
         return 2

@@ -8,6 +8,10 @@ from trainyard import resolution
 
 def main() -> int:
     """Import the command and run it; return its exit code."""
+    if sys.argv[1:2] == ["--complete"]:  # a shell waits
+        from pipelines.command import completion
+
+        return completion.main(*sys.argv[2:])
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not ignored, as in a shell's background job
         signal.signal(signal.SIGINT, signal.SIG_DFL)

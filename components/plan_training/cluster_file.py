@@ -6,6 +6,7 @@
 - TF_CONFIG, for a cluster that is started by hand (spellings/tf_config.py)
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from components.plan_training.shape import (
 from components.plan_training.spellings import legacy, tf_config, vertex
 from components.shared.text.yaml_text import YamlError, read_yaml_file
 from trainer import Json
+from trainer.cluster.roles import STRATEGIES
 from trainer.config.settings import SettingsError, refusals
 from trainer.errors import ClusterError
 
@@ -57,6 +59,7 @@ class ClusterFile:
     hosts: tuple[str, ...] = ()
 
 
+TPU = re.compile(r"\b(?:BASIC_TPU|cloud_tpu|TPU_V\w+|ct\w+-hightpu-\w+)\b")
 SPELLINGS = {
     "short": Spelling(
         title="short form",
@@ -102,6 +105,11 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     if not isinstance(values, Mapping):
         kind = "empty" if values is None else f"a {type(values).__name__}"
         raise ClusterError(f"it is {kind}; it must hold keys and values, as `workers: 2`")
+    if tpu := TPU.search(str(values)):
+        raise ClusterError(
+            f"{tpu[0]} is a TPU, which needs TensorFlow's TPUStrategy; the trainer has"
+            f" {', '.join(STRATEGIES)}, for CPUs and GPUs"
+        )
     name = _find_spelling(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)

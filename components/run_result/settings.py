@@ -19,6 +19,7 @@ READABLE_ADDRESS = r"https?://[^\s/]+(?:/\S*)?"
 VARIABLE = r"env:[A-Za-z_][A-Za-z0-9_]*"
 SECRET = r"projects/[^/\s]+/secrets/[^/\s]+/versions/[^/\s]+"
 WORKLOAD = "workload"
+WHOLE = "NUMBER_INTEGER"  # a parameter's type
 # Settings of the workload's model, which travel in `train`.
 MODEL_PREFIX = "model."
 SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")
@@ -64,15 +65,19 @@ def project_digest(job: Json) -> str:
 
 
 def parameters_of(job: Json) -> dict[str, Any]:
-    """Return the parameters of a run, with the pipeline's defaults."""
+    """Return the parameters of a run, with the pipeline's defaults; of KFP's 0.0 the integer."""
     root = job.get("pipelineSpec", {}).get("root", {})
     definitions = root.get("inputDefinitions", {}).get("parameters", {})
-    defaults = {
-        name: _default(definition)
+    values = {
+        name: definition["defaultValue"]
         for name, definition in definitions.items()
         if "defaultValue" in definition
+    } | job.get("runtimeConfig", {}).get("parameterValues", {})
+    whole = {name for name, each in definitions.items() if each.get("parameterType") == WHOLE}
+    return {
+        name: int(value) if name in whole and isinstance(value, float) else value
+        for name, value in values.items()
     }
-    return {**defaults, **job.get("runtimeConfig", {}).get("parameterValues", {})}
 
 
 def code_digest(job: Json) -> str:
@@ -93,13 +98,6 @@ def without_path(url: Any) -> str:
         return str(url)
     parts = urlsplit(str(url))
     return f"{parts.scheme}://{parts.hostname or ''}/…"
-
-
-def _default(definition: Json) -> Any:
-    """Return the default of a parameter; the compiler writes an integer 0 as 0.0."""
-    value = definition["defaultValue"]
-    is_whole = definition.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float)
-    return int(value) if is_whole else value
 
 
 def _flat(name: str, group: Json) -> Json:

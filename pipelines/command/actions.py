@@ -1,17 +1,22 @@
 """Groups of actions, as in `trainyard models list`, and the output of tables and JSON."""
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from components.shared.vertex.api import VertexApi
-from pipelines.command.target_options import add_target, with_api
-from pipelines.resources.kinds import Kind
+from components.shared.vertex.labels import RUN_LABEL, label_of
+from pipelines.command.target_options import add_target, api_of, has_state, with_api
+from pipelines.errors import ResourceError
+from pipelines.resources.kinds import JOB, LATEST, Kind
+from pipelines.resources.names import short_name
 from pipelines.resources.table import TextTable, table_lines
+from trainer import Json
 
 NAMES = {"JOB": "its number, its name (the newest of it), or latest", "RUN": "its name, or latest"}
 
@@ -52,16 +57,46 @@ def add_cancel_and_delete(
 
 
 def _cancel(kind: Kind, api: VertexApi, arguments: argparse.Namespace) -> None:
-    resource = kind.cancel(api, kind.id_called(api, arguments.name))
+    meant = chosen(kind, api, arguments.name, verb="cancel")
+    resource = kind.cancel(api, short_name(meant["name"]))
     if kind.is_final(resource):
-        print(f"{kind.noun} {arguments.name} has ended already: {kind.state_of(resource)}")
+        print(f"{kind.described(resource)} has ended already: {kind.state_of(resource)}")
     else:
-        print(f"requested cancellation of {kind.noun} {arguments.name}")
+        print(f"requested cancellation of {kind.described(resource)}")
 
 
 def _delete(kind: Kind, api: VertexApi, arguments: argparse.Namespace) -> None:
-    kind.delete(api, kind.id_called(api, arguments.name))
-    print(f"deleted {arguments.name}")
+    meant = chosen(kind, api, arguments.name, verb="delete")
+    kind.delete(api, short_name(meant["name"]))
+    print(f"deleted {kind.described(meant)}")
+
+
+def chosen(kind: Kind, api: VertexApi, name: str, *, verb: str) -> Json:
+    """Return the resource that a command changes; ask at a terminal which one `latest` means.
+
+    Raises:
+        ResourceError: it is not meant, or `latest` is the training job of a pipeline run.
+    """
+    resource = kind.get(api, name)
+    if name != LATEST:
+        return resource
+    what, run = kind.described(resource), label_of(resource, RUN_LABEL)
+    if kind is JOB and run and verb != "upload":
+        raise ResourceError(
+            f"latest is {what}; to {verb} the run: trainyard runs {verb} {run}, or only its job:"
+            f" give {short_name(resource['name'])}"
+        )
+    if sys.stdin.isatty() and not confirmed(f"{verb.capitalize()} {what}?"):
+        raise ResourceError("nothing was changed")
+    return resource
+
+
+def confirmed(question: str) -> bool:
+    """Ask at a terminal, and return whether the reply is yes; False without a terminal."""
+    with contextlib.suppress(EOFError):
+        is_asked = sys.stdin.isatty()
+        return is_asked and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    return False
 
 
 def print_table(table: TextTable) -> int:
@@ -79,15 +114,31 @@ def add_json(
 
 
 def listing(
-    fetch: Callable[[VertexApi], Any], table: Callable[[Any], TextTable]
-) -> Callable[[argparse.Namespace], int | None]:
-    """Return the command that prints what it fetches as a table, or with --json as it is."""
+    fetch: Callable[[VertexApi, argparse.Namespace], Sequence[Any]],
+    show: Callable[[Any], object],
+    *,
+    noun: str,
+    facts: Callable[[Any], Any] = lambda each: each,
+) -> Callable[[argparse.Namespace], int]:
+    """Return the command that fetches resources and shows them, or with --json their facts.
 
-    def command(api: VertexApi, arguments: argparse.Namespace) -> int:
-        fetched = fetch(api)
-        return print_json(fetched) if arguments.json else print_table(table(fetched))
+    Where nothing was run yet it says so, and starts no service.
+    """
 
-    return with_api(command)
+    def command(arguments: argparse.Namespace) -> int:
+        fetched: Sequence[Any] = ()
+        if has_state(arguments):
+            with api_of(arguments) as api:
+                fetched = fetch(api, arguments)
+        if arguments.json:
+            return print_json([facts(each) for each in fetched])
+        if fetched:
+            show(fetched)
+        else:
+            print(f"no {noun} yet")
+        return 0
+
+    return command
 
 
 def print_json(value: Any) -> int:

@@ -4,16 +4,19 @@ import argparse
 import math
 import pkgutil
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainer import Json
 from trainer.errors import did_you_mean
 
 WRONG_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<allowed>.*)\)")
 WRONG_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
-SHELLS = ("bash", "zsh", "tcsh", "fish")
+SHELLS = ("bash", "zsh", "fish")
+CLUSTERS = "configs/clusters"
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 VERSIONED_PACKAGES = (
     "kfp",
@@ -50,6 +53,24 @@ class Parser(argparse.ArgumentParser):
             self._arguments = ""
             add_arguments(self)
 
+    def format_help(self) -> str:
+        """Return the help; of a wheel's files the folder in which it has put them."""
+        installed = Path(sys.prefix, "share", "trainyard", CLUSTERS)
+        is_here = Path(CLUSTERS).is_dir() or not installed.is_dir()
+        return super().format_help().replace(CLUSTERS, CLUSTERS if is_here else str(installed))
+
+    def refuse(self, unknown: list[str], command: list[str]) -> NoReturn:
+        """Exit because of arguments that no command has; `command` if it passes flags on."""
+        message = f"unrecognized arguments: {' '.join(unknown)}"
+        is_flag = command and unknown[0].startswith("-") and not _hint(unknown[0], _options(self))
+        if is_flag:
+            known = [word for word in command if word not in unknown]
+            flags = [word.replace("train.", "--") for word in unknown if word != "--set"]
+            message += (
+                f"; flags of the trainer follow --: {shlex.join([self.prog, *known, '--', *flags])}"
+            )
+        self.error(message)
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message with a suggestion, and exit with 2."""
         if match := WRONG_CHOICE.search(message):
@@ -58,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             options = _options(self)
             hint = _hint(match["given"], options)
             if not hint and "--set" in options:
-                hint = "; a setting is --set KEY=VALUE, as `trainyard settings` lists them"
+                hint = "; a setting is --set KEY=VALUE, as `trainyard settings --all` lists them"
             message += hint
         super().error(message)
 
@@ -80,20 +101,40 @@ class ShowVersion(argparse.Action):
 
 
 class PrintCompletion(argparse.Action):
-    """Option that prints the completion of all commands for a shell, and exits."""
+    """Option that prints the completion for a shell, and exits."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
     ) -> None:
-        """Print a script for the shell; https://docs.iterative.ai/shtab."""
-        import shtab
+        """Print a script that calls `trainyard --complete`."""
+        from pipelines.command.completion import print_script
 
-        for each in _parsers(parser, loads=True):
-            for action in each._actions:
-                if action.type is Path:
-                    action.complete = shtab.FILE  # type: ignore[attr-defined]
-        sys.stdout.write(shtab.complete(parser, shell))
+        print_script(shell)
         parser.exit()
+
+
+def words_of(parser: argparse.ArgumentParser) -> Json:
+    """Return the commands, options and arguments of a parser, for `completion`."""
+    if isinstance(parser, Parser):
+        parser.load()
+    words: Json = {"commands": {}, "words": {}, "kinds": {}, "arguments": []}
+    formatter = parser._get_formatter()
+    for action in parser._actions:
+        text = formatter._expand_help(action).partition(";")[0] if action.help else ""
+        kind: Any = "" if action.nargs == 0 else str(action.metavar or action.dest)
+        if isinstance(action, argparse._SubParsersAction):
+            words["words"] |= {each.dest: each.help or "" for each in action._choices_actions}
+            words["commands"] |= {name: words_of(sub) for name, sub in action.choices.items()}
+            continue
+        if action.choices is not None:
+            kind = dict.fromkeys(map(str, action.choices), "")
+        elif text.startswith("cluster file"):
+            kind = "CLUSTER"
+        if not action.option_strings:
+            words["arguments"].append(kind)
+        words["kinds"] |= dict.fromkeys(action.option_strings, kind)
+        words["words"] |= dict.fromkeys(action.option_strings, text)
+    return words
 
 
 def seconds(text: str) -> int:
@@ -142,13 +183,9 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
     return sorted({option for sub in _parsers(parser) for option in sub._option_string_actions})
 
 
-def _parsers(
-    parser: argparse.ArgumentParser, *, loads: bool = False
-) -> Iterator[argparse.ArgumentParser]:
-    if loads and isinstance(parser, Parser):
-        parser.load()
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub in action.choices.values():
-                yield from _parsers(sub, loads=loads)
+                yield from _parsers(sub)

@@ -3,9 +3,10 @@
 import argparse
 import os
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 
-from pipelines.command.actions import describe
+from pipelines.command.actions import add_json, describe, print_json
 from pipelines.command.parser import seconds
 from pipelines.exit_codes import OK, TIMEOUT, USAGE, exit_codes_text
 from pipelines.places.target import default_state_dir, local_target
@@ -67,6 +68,7 @@ def add_check(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="end a part of your code, such as the model, after this time; default: %(default)s s",
     )
+    add_json(parser, "the findings as JSON")
     parser.set_defaults(command=_check)
 
 
@@ -93,23 +95,28 @@ def _integrate(folder: Path) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    num_problems, is_complete = 0, True
+    findings = []
     data_root = local_target(default_state_dir()).data_root
     for finding in check(
         arguments.workload, data_root=data_root, timeout_seconds=arguments.timeout
     ):
-        _show(finding)
-        num_problems += len(finding.problems)
-        is_complete &= finding.state != TIMED_OUT
-    if not num_problems and not is_complete:
-        print(f"no mistake so far in {arguments.workload}; the rest was not tried")
-        return TIMEOUT
-    if not num_problems:
-        print(f"no mistake found; run it: trainyard run {shlex.quote(arguments.workload)}")
-        return OK
+        if not arguments.json:
+            _show(finding)
+        findings.append(finding)
+    if arguments.json:
+        print_json([asdict(finding) for finding in findings])
+    num_problems = sum(len(finding.problems) for finding in findings)
     mistakes = "1 mistake" if num_problems == 1 else f"{num_problems} mistakes"
-    print(f"{mistakes} in {arguments.workload}")
-    return USAGE
+    code, said = USAGE, f"{mistakes} in {arguments.workload}"
+    if not num_problems:
+        run = f"trainyard run {shlex.quote(arguments.workload)}"
+        code, said = OK, f"no mistake found; run it: {run}"
+        if any(finding.state == TIMED_OUT for finding in findings):
+            said = f"no mistake so far in {arguments.workload}; the rest was not tried"
+            code = TIMEOUT
+    if not arguments.json:
+        print(said)
+    return code
 
 
 def _show(finding: Finding) -> None:

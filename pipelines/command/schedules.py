@@ -6,8 +6,16 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
+from components.run_result.summary import Summary
 from components.shared.vertex.api import VertexApi, connect
-from pipelines.command.actions import actions_of, add_action, add_json, describe, print_json
+from pipelines.command.actions import (
+    actions_of,
+    add_action,
+    add_json,
+    describe,
+    listing,
+    print_json,
+)
 from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import service_of, target_of, with_api
@@ -21,6 +29,8 @@ from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules
 from pipelines.schedules.plan import REQUEST, next_runs, plan_schedule
+from trainer import Json
+from trainer.errors import ConfigError
 
 DEFAULT_FOLDER = Path("configs/schedules")
 WORDS = {  # by action: a mark, and what was done
@@ -53,29 +63,45 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="%(default)s"
     )
     apply.add_argument("--dry-run", action="store_true", help="only print the changes")
+    add_json(apply, "the changes as JSON")
     apply.add_argument("--image", help="container image; default: named by a digest of the source")
     apply.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
-    list_ = add_action(
-        actions, "list", with_api(_list), "list all schedules with their last and next run"
+    command = listing(
+        _list,
+        lambda pairs: print("\n".join(schedule_lines(pairs))),
+        noun="schedules",
+        facts=lambda pair: schedule_facts(*pair),
     )
+    list_ = add_action(actions, "list", command, "list all schedules with their last and next run")
     add_json(list_, "include the summary of the last run")
     add_action(
-        actions, "pause", with_api(_pause), "start no runs until the schedule is resumed", "NAME"
+        actions,
+        "pause",
+        with_api(_pause),
+        "start no runs until the schedule is resumed",
+        "SCHEDULE",
     )
-    add_action(actions, "resume", with_api(_resume), "start runs again", "NAME")
+    add_action(actions, "resume", with_api(_resume), "start runs again", "SCHEDULE")
     start = partial(with_result, _run_now)
-    now = add_action(actions, "run-now", start, "start a run of the schedule now", "NAME")
+    now = add_action(actions, "run-now", start, "start a run of the schedule now", "SCHEDULE")
     add_output(now)
     now.add_argument("--wait", action="store_true", help="wait until the run has ended")
     now.set_defaults(tears_down=False)
     text = "delete a schedule; its runs continue, and `apply` creates it again if its file exists"
-    add_action(actions, "delete", with_api(_delete), text, "NAME")
+    add_action(actions, "delete", with_api(_delete), text, "SCHEDULE")
 
 
 def _apply(arguments: argparse.Namespace) -> None:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
-    wanted = [plan_schedule(file, target=target, image=arguments.image) for file in files]
+    wanted, problems = [], list[str]()
+    for file in files:
+        try:
+            wanted.append(plan_schedule(file, target=target, image=arguments.image))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
     for schedule in wanted:
         warn_of_readable_address(schedule.body[REQUEST]["pipelineJob"])
     with service_of(arguments, target, makes_state=True) as service:
@@ -85,13 +111,24 @@ def _apply(arguments: argparse.Namespace) -> None:
         for change in changes:
             if not arguments.dry_run:
                 schedules.apply_change(api, change)
+            if arguments.json:
+                continue
             print(_line(change, is_done=not arguments.dry_run), flush=True)
             if arguments.dry_run and change.wanted:
                 print(f"    next runs: {', '.join(next_runs(change.wanted, now=now))}")
-        if arguments.dry_run:
+        if arguments.json:
+            print_json([_facts(change, now=now) for change in changes])
+        elif arguments.dry_run:
             print("nothing was changed (--dry-run)")
         elif service:
             print(LOCAL_NOTE.format(command=_serve_command(target.state_dir)))
+
+
+def _facts(change: Change, *, now: datetime.datetime) -> Json:
+    """Return a change as JSON, with the times of the next runs."""
+    times = next_runs(change.wanted, now=now) if change.wanted else []
+    words = {"schedule": change.name, "action": change.action, "detail": change.detail}
+    return {**words, "next_runs": times}
 
 
 def _serve_command(state_dir: Path) -> str:
@@ -106,16 +143,10 @@ def _line(change: Change, *, is_done: bool) -> str:
     return f"{mark} {change.name}: {future}{word} ({change.detail})"
 
 
-def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
+def _list(api: VertexApi, _: argparse.Namespace) -> list[tuple[Json, Summary | None]]:
     existing = sorted(schedules.ours(api), key=itemgetter("displayName"))
     last = [newest_runs(api, limit=1, schedule=body["displayName"]) for body in existing]
-    with_last_run = [
-        (body, next(iter(runs), None)) for body, runs in zip(existing, last, strict=True)
-    ]
-    if arguments.json:
-        return print_json([schedule_facts(*pair) for pair in with_last_run])
-    print("\n".join(schedule_lines(with_last_run)))
-    return 0
+    return [(body, next(iter(runs), None)) for body, runs in zip(existing, last, strict=True)]
 
 
 def _pause(api: VertexApi, arguments: argparse.Namespace) -> None:

@@ -19,19 +19,26 @@ from trainer.config.settings import allowed
 from trainer.workloads.declarations.model_settings import as_text
 
 SETTINGS = """\
-Lists the settings of a workload's runs with their values: KEY = VALUE as in `--set KEY=VALUE`, or
-in groups in run.yaml.
+Lists settings of a workload's runs with their values: KEY = VALUE as in `--set KEY=VALUE`, or in
+groups in run.yaml. Without --all, those that the workload changes, and those that people change.
 
   trainyard settings mnist
+  trainyard settings mnist --all
   trainyard settings churn/
 """
 INDENT = "    "
+USUAL = {
+    *("max_examples", "keep_endpoint", "prepare.files", "gate.min_gain", "release.approval"),
+    *("train.epochs", "train.batch_size", "train.learning_rate", "train.optimizer"),
+    *("train.patience", "train.seed", "cluster.strategy", "cluster.workers", "cluster.spot"),
+}
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `settings`."""
     set_description(parser, SETTINGS)
     parser.add_argument("workload", metavar="WORKLOAD", nargs="?", default="mnist", help=FORMS)
+    parser.add_argument("--all", action="store_true", help="list all settings")
     form = parser.add_mutually_exclusive_group()
     add_json(form, "all settings by their keys, as JSON")
     form.add_argument(
@@ -48,16 +55,22 @@ def _settings(arguments: argparse.Namespace) -> int:
     config = find_run(arguments.workload)
     if arguments.json:
         return print_json(settings_in(config.parameters()))
-    for line in _lines(config):
+    for line in _lines(config, has_all=arguments.all):
         print(line)
     return OK
 
 
-def _lines(config: RunConfig) -> Iterator[str]:
+def _lines(config: RunConfig, *, has_all: bool) -> Iterator[str]:
     width = shutil.get_terminal_size().columns
     given = settings_in(config.parameters())
+    num_left_out = 0
     for key, schema in declared_settings().items():
-        yield f"{key} = {_text(given.get(key, schema.get('default')))}"
+        default = _text(schema.get("default"))
+        value = _text(given[key]) if key in given else default
+        if not has_all and value == default and key not in USUAL:
+            num_left_out += 1
+            continue
+        yield f"{key} = {value}"
         text = f"{schema['description']}: {allowed(schema)}".replace("it must be ", "")
         yield textwrap.fill(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
     for name, setting in describe(config)["settings"].items():
@@ -66,6 +79,8 @@ def _lines(config: RunConfig) -> Iterator[str]:
     for name, value in config.thresholds.items():
         yield f"thresholds.{name} = {_text(value)}"
     yield "thresholds.METRIC, labels.NAME"
+    if num_left_out:
+        yield f"{num_left_out} more settings have their defaults: --all lists them"
 
 
 def _text(value: Any) -> str:

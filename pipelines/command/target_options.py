@@ -17,6 +17,7 @@ from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.places.local_service import check_image, local_service
 from pipelines.places.target import (
     Target,
+    buckets_of,
     check_state_dir,
     default_state_dir,
     local_target,
@@ -142,6 +143,12 @@ def service_of(
         yield service
 
 
+def has_state(arguments: argparse.Namespace) -> bool:
+    """Return whether there is a place that may have resources: Vertex AI, a service, or state."""
+    is_elsewhere = arguments.on == "vertex" or EMULATOR_VARIABLE in os.environ
+    return is_elsewhere or (arguments.state_dir / "vertex").is_dir()
+
+
 @contextlib.contextmanager
 def api_of(
     arguments: argparse.Namespace, *, makes_state: bool = False, keeps_service: bool = False
@@ -174,6 +181,8 @@ def run_module(
 ) -> int:
     """Run a module of ours that loads a model and a user's code, in a process; return its code."""
     sys.stdout.flush()
-    env = {**os.environ, STATE_DIR_VARIABLE: str(arguments.state_dir.absolute())}
+    state_dir = arguments.state_dir.absolute()
+    buckets = {paths.LOCAL_BUCKETS: str(buckets_of(state_dir))}
+    env = {**buckets, **os.environ, STATE_DIR_VARIABLE: str(state_dir)}
     command = ending_with_parent(module, *words)
     return subprocess.run(command, check=False, env=env, timeout=timeout_seconds).returncode

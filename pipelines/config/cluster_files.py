@@ -6,7 +6,7 @@ from pathlib import Path
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.shape import ClusterSpec, Shape
 from trainer.cluster.roles import computing_roles
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, near_path
 from trainer.runtime.cores import machine_cores
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,8 @@ def read_cluster_file(path: Path) -> ClusterFile:
     try:
         return load_cluster(path)
     except OSError as error:
-        raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
+        reason = f"{error.strerror}{near_path(path)}"
+        raise ConfigError(f"cannot read the cluster file {path}: {reason}") from error
     except ConfigError as error:
         raise cluster_error(error, position=str(path)) from error
 

@@ -16,9 +16,9 @@ from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.raw_data.run_files import resolve, run_moment
 from components.prepare_examples.settings.options import PrepareOptions
 from pipelines.config.run_config import RunConfig
-from pipelines.places.target import Target
+from pipelines.places.target import Target, local_folder
 from trainer import Json, paths
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, near_path
 from trainer.runtime.processes import ending_with_parent
 
 DIGEST_DIGITS = 12
@@ -68,13 +68,18 @@ def examples_of(config: RunConfig, target: Target, *, examples_dir: str | None) 
         )
     if examples_dir is None:
         return _kept_examples(config, target)
-    if is_remote or paths.is_bucket_uri(examples_dir):
-        return _in_a_bucket(examples_dir, is_remote=is_remote)
-    folder = Path(examples_dir).absolute()
+    if is_remote and not paths.is_in_bucket(examples_dir):
+        raise ConfigError(
+            f"--examples-dir {examples_dir} is a local folder, which a job on Vertex AI cannot"
+            " read; copy it to a bucket and give gs://BUCKET/FOLDER"
+        )
+    if is_remote:
+        return Examples(paths.uri(examples_dir))
+    folder = local_folder(examples_dir, target.state_dir)
     if not (folder / MANIFEST).is_file():
         raise ConfigError(
             f"--examples-dir {folder} has no {MANIFEST}; prepare the examples with: {PREPARE} "
-            f"--workload {workload} --output-dir {shlex.quote(str(folder))}"
+            f"--workload {workload} --output-dir {shlex.quote(str(folder))}{near_path(folder)}"
         )
     return Examples(str(folder))
 
@@ -105,20 +110,6 @@ def _kept_examples(config: RunConfig, target: Target) -> Examples:
         "options": settings,
     }
     return Examples(str(folder), request)
-
-
-def _in_a_bucket(folder: str, *, is_remote: bool) -> Examples:
-    if not paths.is_in_bucket(folder):
-        raise ConfigError(
-            f"--examples-dir {folder} is a local folder, which a job on Vertex AI cannot read; copy"
-            " it to a bucket and give gs://BUCKET/FOLDER"
-        )
-    if not is_remote:
-        raise ConfigError(
-            f"--examples-dir {folder} is in a bucket, which a job on this machine cannot read; copy"
-            " it to a local folder, or use --on vertex"
-        )
-    return Examples(paths.uri(folder))
 
 
 def _prepare(request: Json) -> None:

@@ -123,7 +123,10 @@ def build(snapshot: Snapshot, *, base: str, image: str) -> None:
         ConfigError: there is no Docker, or the build failed; Docker's output has the reason.
     """
     if not shutil.which("docker"):
-        raise ConfigError("--build needs a Docker engine (package docker.io); none is on PATH")
+        raise ConfigError(
+            "--build needs a Docker engine, and none is on PATH: install docker.io, or build where"
+            " one runs; runs on this machine need no image, those of Vertex AI do"
+        )
     with tempfile.TemporaryDirectory(prefix="trainyard-image-") as folder:
         shutil.copytree(snapshot.folder, Path(folder, "workload"), ignore=_ignored)
         Path(folder, "Dockerfile").write_text(dockerfile(snapshot, base=base), encoding="utf-8")

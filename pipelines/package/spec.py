@@ -9,7 +9,7 @@ from components.shared.text.yaml_text import YamlError, load_documents
 from components.shared.vertex.task_details import images_in
 from pipelines.package.image import IMAGE_REPOSITORY
 from trainer import Json
-from trainer.errors import ConfigError, did_you_mean
+from trainer.errors import ConfigError, did_you_mean, near_path
 
 # Python's types of a parameter's type, and the type in words.
 KINDS: dict[str, tuple[Any, str]] = {
@@ -104,6 +104,7 @@ def read_package_file(path: Path) -> Package:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"cannot read the package {path}: {reason}; trainyard compile writes dist/mnist.yaml"
+            f"{near_path(path)}"
         ) from error
     return read_package(text, source=str(path))
 

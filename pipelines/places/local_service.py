@@ -77,6 +77,14 @@ def runs_on(root: Path) -> bool:
     return bool(client.announced(root).get("url") == f"http://{host}")
 
 
+def service_start(root: Path) -> float:
+    """Return when the service that runs on a root was started, in seconds; 0 if none runs."""
+    from vertex_local import client
+
+    is_running = client.service_pid(root) is not None and client.announced(root)
+    return (root / client.ADDRESS_FILE).stat().st_mtime if is_running else 0.0
+
+
 def preload_flags(stages: str = PRELOAD) -> list[str]:
     """Return the flags of `vertex-local serve` for lists of modules, divided by spaces."""
     return [word for modules in stages.split() for word in ("--preload", modules)]

@@ -112,19 +112,20 @@ def local_target(
 
     There, gs://BUCKET is the folder `buckets/BUCKET`.
     """
-
-    def folder(address: str) -> str:
-        in_buckets = address.removeprefix(paths.BUCKET_SCHEME)
-        is_bucket = paths.is_bucket_uri(address)
-        return str(buckets_of(state_dir) / in_buckets if is_bucket else Path(address).absolute())
-
     return Target(
         project=LOCAL_PROJECT,
         location=DEFAULT_LOCATION,
-        pipeline_root=folder(pipeline_root or str(state_dir / "runs")),
-        data_root=folder(data_dir or str(state_dir / "cache")),
+        pipeline_root=str(local_folder(pipeline_root or str(state_dir / "runs"), state_dir)),
+        data_root=str(local_folder(data_dir or str(state_dir / "cache"), state_dir)),
         state_dir=state_dir,
     )
+
+
+def local_folder(address: str, state_dir: Path) -> Path:
+    """Return the absolute path of an address on this machine, gs:// or not."""
+    if paths.is_bucket_uri(address):
+        return buckets_of(state_dir.absolute()) / address.removeprefix(paths.BUCKET_SCHEME)
+    return Path(address).absolute()
 
 
 def buckets_of(state_dir: Path) -> Path:

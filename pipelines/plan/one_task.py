@@ -20,13 +20,14 @@ from pipelines.package.image import default_image, image_of
 from pipelines.package.spec import read_package
 from pipelines.places.target import Target
 from pipelines.plan.earlier_tasks import component_names
+from pipelines.projects.project import origin_file
 from pipelines.projects.runs import default_run, find_run
 from pipelines.runs.request import new_run_name, run_request
 from pipelines.runs.submit import Submission
 from pipelines.runs.workload_code import with_code
 from trainer import Json, paths
 from trainer.errors import ConfigError
-from trainer.references import SNAPSHOT, VERSIONED, workload_name
+from trainer.references import CODE_DIR, SNAPSHOT, VERSIONED, workload_name
 from trainer.serving.digests import check_files, write_digests
 
 TASKS = ("start", "prepare-examples", "plan-training", "evaluate")
@@ -38,7 +39,7 @@ def plan_task(
 ) -> Submission:
     """Return the request that executes a task of a run with the settings and the code of now.
 
-    `workload` is the folder of a user's workload, if the run is one of a folder.
+    `workload` is the folder of a user's workload, "" for the one that the run came from.
 
     Raises:
         ConfigError: a setting or the workload is wrong, or the task does not read the setting.
@@ -47,7 +48,8 @@ def plan_task(
     earlier = details_of(job, task)
     before = {**parameters_of(job), **inputs_of(earlier)}  # of `prepare`, the files of its date
     config = with_settings(RunConfig.from_parameters(before), settings)
-    config = with_code(_with_code_of_now(config, workload), target, uses_image=False)
+    config = _with_code_of_now(config, workload, target.state_dir)
+    config = with_code(config, target, uses_image=False)
     image = image_of(config.workload)
     any_run, packages = default_run("step", name="step"), target.state_dir / "packages"
     text = compile_once(default_image(), config=any_run, folder=packages)
@@ -147,11 +149,13 @@ def link_model(model_dir: Path, folder: Path, *, reference: str) -> None:
     write_digests(str(folder), files)
 
 
-def _with_code_of_now(config: RunConfig, folder: str) -> RunConfig:
+def _with_code_of_now(config: RunConfig, folder: str, state_dir: Path) -> RunConfig:
     reference = config.workload
     if versioned := VERSIONED.fullmatch(reference):
         reference = versioned["name"]
     elif SNAPSHOT.fullmatch(Path(reference).name):
+        origin = origin_file(state_dir / CODE_DIR / Path(reference).name)
+        folder = folder or (origin.read_text(encoding="utf-8") if origin.is_file() else ".")
         reference = find_run(folder).workload
         if workload_name(reference) != config.name:
             raise ConfigError(

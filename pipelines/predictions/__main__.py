@@ -24,7 +24,13 @@ def main(request: str) -> int:
 
 
 def _predict(
-    model: str, *, inputs: Sequence[str], output_dir: str, options: Json, trust: Sequence[str]
+    model: str,
+    *,
+    inputs: Sequence[str],
+    output_dir: str,
+    options: Json,
+    trust: Sequence[str],
+    is_json: bool = False,
 ) -> None:
     summary = predict_files(
         model,
@@ -33,6 +39,9 @@ def _predict(
         options=PredictOptions(**options),
         trust=Trust.from_flags(trust),
     )
+    if is_json:
+        print(json.dumps({**summary, "output": output_dir}, indent=2))
+        return
     print(f"{output_dir}: {describe(summary)}")
     if summary["unused_columns"]:
         print(f"columns that the model does not use: {', '.join(summary['unused_columns'])}")

@@ -77,7 +77,7 @@ def predict_files(
     check_replaceable(output, own=OWN_FILE, content="a batch prediction")
     patterns = [str(local_path(pattern)) for pattern in inputs]
     files = find_files(patterns)
-    model_uri = paths.uri(model_uri).rstrip("/")
+    model_uri = paths.opened(model_uri).rstrip("/")
     predictor = load_model(model_uri, trust)
     files = without_pictures(files, predictor, patterns)
     parts, unused = plan_parts(files, predictor, options)

@@ -128,7 +128,13 @@ def take_snapshot(project: Project, state_dir: Path, *, data: Sequence[str] = ()
             if not folder.is_dir():
                 raise
             os.utime(folder)  # so that `prune` sees that it is about to be used
+        origin_file(folder).write_text(str(project.path), encoding="utf-8")
     return Snapshot(folder, project)
+
+
+def origin_file(snapshot: Path) -> Path:
+    """Return the file beside a snapshot that names the folder it was taken from last."""
+    return snapshot.with_name(f".{snapshot.name}")
 
 
 def copy_code(project: Project, target: Path, *, data: Sequence[str] = ()) -> str:

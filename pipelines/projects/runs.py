@@ -68,7 +68,8 @@ def default_run(reference: str, *, name: str) -> RunConfig:
 
 def unknown_workload(reference: str) -> ConfigError:
     """Return the error for a name that no workload has."""
-    hint = did_you_mean(reference, (*RUNS, *_entry_points()))
+    folders = (file.parent.name for file in Path().glob(f"*/{FILE}"))
+    hint = did_you_mean(reference, (*RUNS, *_entry_points(), *folders))
     more = "".join(f", {name}" for name in sorted(_entry_points()))
     return ConfigError(f"unknown workload {reference!r};{hint} allowed are {FORMS}{more}")
 

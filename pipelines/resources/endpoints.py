@@ -3,9 +3,7 @@
 from components.endpoint.deployments import server_states
 from components.endpoint.request_log import set_request_log
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.errors import VertexError
-from components.shared.vertex.resource_name import ResourceName
-from pipelines.resources.names import endpoint_of, short_name
+from pipelines.resources.names import endpoint_of, short_name, shown_model
 from pipelines.resources.table import TextTable
 from trainer import Json
 
@@ -14,7 +12,7 @@ def list_endpoints(api: VertexApi) -> list[Json]:
     """Return each endpoint with the versions it serves, their traffic, and its state."""
     endpoints = list(api.list_resources("endpoints"))
     deployed = [entry for endpoint in endpoints for entry in endpoint.get("deployedModels", [])]
-    names = {model: _name_of(api, model) for model in {entry["model"] for entry in deployed}}
+    names = {model: shown_model(api, model) for model in {entry["model"] for entry in deployed}}
     return [
         {
             "endpoint": endpoint["displayName"],
@@ -37,15 +35,6 @@ def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
         "dedicatedResources": deployed.get("dedicatedResources", {}),
         "traffic": int(endpoint.get("trafficSplit", {}).get(deployed["id"], 0)),
     }
-
-
-def _name_of(api: VertexApi, model: str) -> str:
-    """Return a model's display name, or its id if it cannot be read, as in another project."""
-    base = ResourceName.from_name(model).unversioned
-    try:
-        return str(api.get(base)["displayName"])
-    except VertexError:
-        return short_name(base)
 
 
 def endpoints_table(endpoints: list[Json]) -> TextTable:

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from components.shared.vertex.api import VertexApi, list_named
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import STEP_LABEL
+from components.shared.vertex.labels import RUN_LABEL, STEP_LABEL, label_of
 from pipelines.errors import ResourceError
 from pipelines.resources.names import not_found, short_name
 from trainer import Json
@@ -67,6 +67,13 @@ class Kind:
     def id_called(self, api: VertexApi, name: str) -> str:
         """Return the id that a name stands for."""
         return name if self._is_id(name) else short_name(self.get(api, name)["name"])
+
+    def described(self, resource: Json) -> str:
+        """Return a resource by all its names: `job 1002 (train-mnist) of run mnist-20261121`."""
+        name, shown = short_name(resource["name"]), resource["displayName"]
+        run = label_of(resource, RUN_LABEL)
+        names = name if shown == name else f"{name} ({shown})"
+        return f"{self.noun} {names}" + (f" of run {run}" if run and run != name else "")
 
     def _is_id(self, name: str) -> bool:
         return name != LATEST and (self.has_chosen_ids or name.isdecimal())

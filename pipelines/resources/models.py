@@ -18,18 +18,20 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import HELD_LABEL
+from components.shared.vertex.errors import VertexError
+from components.shared.vertex.labels import HELD_LABEL, RUN_LABEL, STATE_LABEL, label_of
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
+from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.names import (
     model_name,
     second,
-    short_name,
+    shown_model,
     this_person,
     version_called,
     when,
 )
-from pipelines.resources.table import TextTable
+from pipelines.resources.table import TextTable, fact_lines
 from trainer import Json
 
 
@@ -52,6 +54,22 @@ def models_table(versions: Sequence[Json]) -> TextTable:
         for version in versions
     ]
     return TextTable(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
+
+
+def version_lines(version: Json) -> list[str]:
+    """Return the facts of a version, a line each."""
+    return fact_lines(
+        {
+            "model": f"{version['displayName']}@{version['versionId']}",
+            "aliases": ", ".join(version.get("versionAliases", [])),
+            "state": label_of(version, STATE_LABEL),
+            "run": label_of(version, RUN_LABEL),
+            "created": f"{when(version, 'versionCreateTime')} UTC",
+            "verdict": version.get("versionDescription", ""),
+            "files": version.get("artifactUri", ""),
+            "image": version.get("containerSpec", {}).get("imageUri", ""),
+        }
+    )
 
 
 def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
@@ -99,8 +117,24 @@ def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool
                 f"{name} has {num_versions} versions; delete one by name, such as {name}@1, or all "
                 "with --all"
             )
-    api.wait(api.delete(f"{full_name}{method}"))
-    return short_name(full_name)
+    shown = shown_model(api, full_name)
+    try:
+        api.wait(api.delete(f"{full_name}{method}"))
+    except VertexError as error:
+        raise _with_commands(api, full_name, error) from error
+    return f"{shown}@{version.version}" if at else shown
+
+
+def _with_commands(api: VertexApi, model: str, error: VertexError) -> VertexError:
+    """Return the error that a model is deployed with the commands that undeploy its versions."""
+    base = ResourceName.from_name(model).unversioned
+    commands = [
+        f"trainyard endpoints undeploy {served['version']} --endpoint {endpoint['endpoint']}"
+        for endpoint in list_endpoints(api)
+        for served in endpoint["serves"]
+        if served["model"] == base
+    ]
+    return error.final("\n".join(["it is deployed; first:", *commands])) if commands else error
 
 
 def set_default_version(api: VertexApi, name: str) -> str:

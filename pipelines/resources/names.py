@@ -68,6 +68,15 @@ def version_called(api: VertexApi, name: str) -> ResourceName:
     return version_name(get_model(api, name))
 
 
+def shown_model(api: VertexApi, model: str) -> str:
+    """Return a model's display name, or its id if it cannot be read, as in another project."""
+    base = ResourceName.from_name(model).unversioned
+    try:
+        return str(api.get(base)["displayName"])
+    except VertexError:
+        return short_name(base)
+
+
 def endpoint_of(api: VertexApi, name: str) -> Json:
     """Return the endpoint with a display name or id.
 

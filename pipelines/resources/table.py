@@ -1,10 +1,12 @@
 """Table of resources, to be printed."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 NOTE_INDENT = "    "
+WIDTH, INDENT = 80, 18  # of facts and their values
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,18 @@ class TextTable:
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+
+
+def fact_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Return a line for each fact that is not empty, wrapped where it is long."""
+    wrapper = textwrap.TextWrapper(WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
+    return [
+        f"{'' if number else name:<{INDENT - 1}} {line}"
+        for name, fact in facts.items()
+        for number, line in enumerate(
+            line for paragraph in str(fact or "").splitlines() for line in wrapper.wrap(paragraph)
+        )
+    ]
 
 
 def table_lines(table: TextTable, *, width: int = 0) -> list[str]:

@@ -5,6 +5,7 @@ Vertex AI runs each task as a custom job of its own.
 
 import dataclasses
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,14 @@ logger = logging.getLogger(__name__)
 
 TRAINING_TASK = "train"
 PROGRESS_REPLICA = "chief/0"  # the replica that logs progress
+# What KFP logs of itself in each step: where the code is, and the whole input as JSON.
+KFP_PREFIX = re.compile(r"\[KFP Executor \S+ \S+ \w+\]: ")
+KFP_INPUT = "Got executor_input:"
+KFP_LINES = (
+    *("Looking for component ", "Loading KFP component ", KFP_INPUT),
+    *("Wrote executor output file ", "Did not write output file"),
+)
+KFP_WARNING = "RuntimeWarning: 'kfp.dsl.executor_main' found in sys.modules"
 MIN_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 1.0
 DELAY_GROWTH = 1.2
@@ -145,7 +154,8 @@ def run_log_lines(
 ) -> Iterator[str]:
     """Yield the log lines of a run's tasks, or of one, each with its task's name in front.
 
-    The task that trains has the log of its job, too, with the replicas' names.
+    Those that KFP logs of itself are left out. The task that trains has the log of its job, too,
+    with the replicas' names.
 
     Raises:
         ResourceError: the run has no such task.
@@ -165,8 +175,15 @@ def run_log_lines(
                 yield (name, line_of), readers.setdefault(job_id, LogReader(api, job_id))
 
     entries = follow_logs(api, RUN, run, readers_of=readers_of, is_followed=is_followed)
+    in_input: set[str] = set()  # tasks whose input is being logged
     for (name, text_of), entry in entries:
-        yield f"{name}  {text_of(entry)}"
+        line = KFP_PREFIX.sub("", text_of(entry))
+        if name in in_input:
+            in_input -= {name} if line == "}" else set()
+        elif line == KFP_INPUT:
+            in_input.add(name)
+        elif not line.startswith(KFP_LINES) and KFP_WARNING not in line:
+            yield f"{name}  {line}"
 
 
 def _task_jobs(job: Json) -> list[tuple[str, str]]:

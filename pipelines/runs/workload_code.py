@@ -16,7 +16,7 @@ from pipelines.projects.project import RUN_FILE, Project, Snapshot, take_snapsho
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.runs import find_run, in_run_file
 from trainer import Json, paths
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, near_path
 from trainer.references import CODE_DIR, SNAPSHOT
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ def check_data(config: RunConfig, description: Json) -> None:
         if has_dates(file) or paths.is_in_bucket(file):  # the run knows its date
             continue
         if not glob.glob(file, recursive=True):
-            raise ConfigError(f"prepare.files is {file}; there is no such file")
+            raise ConfigError(f"prepare.files is {file}; there is no such file{near_path(file)}")
 
 
 def _is_loadable(project: Project, *, uses_image: bool) -> bool:

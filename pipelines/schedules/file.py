@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.prepare_examples.settings.patterns import FIRST_YEAR, LAST_YEAR, moment_of
-from components.shared.text.yaml_text import read_mapping, value_text
+from components.shared.text.yaml_text import Sources, read_mapping, value_text
 from pipelines.config.schedule_settings import ScheduleSettings
+from pipelines.config.settings import with_settings
+from pipelines.errors import with_place
 from pipelines.package.registry import is_address
-from pipelines.projects.runs import is_reference, unknown_workload
-from trainer.errors import ConfigError
+from pipelines.projects.runs import find_run, is_reference, unknown_workload
+from trainer import Json
+from trainer.config.settings import SettingsError
+from trainer.errors import ConfigError, near_path
 from vertex_local.rules.cron import Cron, zone_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+SOME = {"cron": "0 0 * * *", "workload": "mnist"}  # in place of wrong ones
 MAX_AHEAD = datetime.timedelta(days=50 * 365)  # of a start: a cron that has no time until then ends
 
 
@@ -63,7 +68,7 @@ def read_schedules(folder: Path) -> list[ScheduleFile]:
         ConfigError: there is no such folder, or files are invalid; names each file and field.
     """
     if not folder.is_dir():
-        raise ConfigError(f"the folder {folder} with schedules does not exist")
+        raise ConfigError(f"the folder {folder} with schedules does not exist{near_path(folder)}")
     files, problems = [], []
     for path in sorted(folder.glob("*.yaml")):
         try:
@@ -79,16 +84,40 @@ def read_schedule(path: Path) -> ScheduleFile:
     """Return the schedule of a file.
 
     Raises:
-        ConfigError: a field is missing or invalid; names the file and the field.
+        ConfigError: fields are missing or invalid; names the file, and all of them.
     """
     written, sources = read_mapping(path, example="workload: mnist")
     if not NAME.fullmatch(path.stem):
         raise ConfigError(f"{path}: the file's name before .yaml must match {NAME.pattern}")
     values = {key: value for key, value in written.items() if value is not None}
+    problems: list[str] = []
+    while True:
+        try:
+            file = _read(path, values, sources)
+            break
+        except SettingsError as error:  # the others are checked without these
+            problems += error.problems
+            wrong = {key.partition(".")[0] for key in error.keys}
+            if not wrong & {*values, *SOME}:
+                raise ConfigError(*problems) from error
+            values = {key: value for key, value in values.items() if key not in wrong}
+            values |= {key: value for key, value in SOME.items() if key in wrong}
+    if problems and not file.is_package:
+        try:
+            with_settings(find_run(file.source, folder=path.parent), list(file.settings))
+        except ConfigError as error:
+            problems += [with_place(problem, file.settings) for problem in error.problems]
+    if problems:
+        raise ConfigError(*problems)
+    return file
+
+
+def _read(path: Path, values: Json, sources: Sources) -> ScheduleFile:
     try:
         content = ScheduleSettings(**values)
-    except ConfigError as error:
-        raise ConfigError(*(f"{path}: {problem}" for problem in error.problems)) from error
+    except SettingsError as error:
+        told = (f"{path}: {problem}" for problem in error.problems)
+        raise SettingsError(*zip(error.keys, told, strict=True)) from error
     zone = _zone(path, content.time_zone)
     start, end = (_moment(path, key, getattr(content, key), zone) for key in ("start", "end"))
     if start and start > datetime.datetime.now(datetime.UTC) + MAX_AHEAD:
@@ -114,8 +143,8 @@ def read_schedule(path: Path) -> ScheduleFile:
     )
 
 
-def _error(path: Path, field: str, problem: object) -> ConfigError:
-    return ConfigError(f"{path}: {field}: {problem}")
+def _error(path: Path, field: str, problem: object) -> SettingsError:
+    return SettingsError((field, f"{path}: {field}: {problem}"))
 
 
 def _source(path: Path, content: ScheduleSettings) -> str:
@@ -131,7 +160,11 @@ def _source(path: Path, content: ScheduleSettings) -> str:
         return address
     package = path.parent / address
     if not package.is_file():
-        raise _error(path, "package", f"no such file: {package}; trainyard compile writes packages")
+        raise _error(
+            path,
+            "package",
+            f"no such file: {package}; trainyard compile writes packages{near_path(package)}",
+        )
     return str(package)
 
 

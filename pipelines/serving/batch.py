@@ -5,13 +5,18 @@ from pathlib import Path
 
 from components.model_version.champion import check_registered
 from components.model_version.registry import trust_of, version_name
+from components.run_result.summary import summarize
 from components.shared.text.json_object import present
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.errors import VertexError
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
+from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import get_model
+from pipelines.runs.view import training_job
 from trainer import Json, paths
-from trainer.config.trust import Trust
+from trainer.config.trust import OWN, Trust
+from trainer.errors import near_path
 
 
 def is_folder(model: str) -> bool:
@@ -28,8 +33,35 @@ def folder_of(model: str) -> str:
     if paths.is_bucket_uri(model):
         return model
     if not Path(model).is_dir():
-        raise ResourceError(f"there is no folder {model!r} with a model")
+        raise ResourceError(f"there is no folder {model!r} with a model{near_path(model)}")
     return str(Path(model).absolute())
+
+
+def find_model_of(api: VertexApi, name: str) -> tuple[str, Trust]:
+    """Return the folder of the model that a name stands for, and the trust in its author.
+
+    It is a model's name, MODEL@VERSION, a run, whose promoted version or training job is meant, or
+    the number or name of a job.
+
+    Raises:
+        VertexError: NOT_FOUND; nothing has this name.
+        ResourceError: a job has no model, or a version no files.
+    """
+    from pipelines.serving.upload import source_of  # imports NumPy
+
+    try:
+        _, uri, trust = find_version(api, name)
+        return uri, trust
+    except VertexError as error:
+        if error.status != "NOT_FOUND":
+            raise
+        if run := RUN.find(api, name):
+            if version := summarize(run).model_version:
+                return find_model_of(api, version)
+            name = training_job(api, run["displayName"]) or name
+        if job := JOB.find(api, name):
+            return source_of(job).uri, OWN
+        raise
 
 
 def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str, Trust]:

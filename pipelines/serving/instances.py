@@ -16,6 +16,7 @@ from components.shared.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.names import endpoint_of
 from pipelines.resources.table import TextTable
+from trainer.errors import near_path
 from trainer.serving import strict_json
 
 MAX_FILE_BYTES = 500_000_000
@@ -142,7 +143,8 @@ def _read(path: Path) -> tuple[str, bytes]:
     except FileError as error:
         raise ResourceError(f"cannot read {path}: {error}; {_BIG}") from error
     except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+        reason = f"{error.strerror}{near_path(path)}"
+        raise ResourceError(f"cannot read {path}: {reason}") from error
 
 
 def _read_line(line: bytes, *, position: str) -> Instance:

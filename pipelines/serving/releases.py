@@ -34,7 +34,7 @@ from pipelines.errors import ResourceError
 from pipelines.resources.names import (
     endpoint_of,
     model_name,
-    short_name,
+    shown_model,
     this_person,
     version_called,
 )
@@ -74,7 +74,7 @@ def deploy_version(
             resources = resources_of_run(parameters_of_run(api, model), serving)
         with released(api, endpoint, version, golden=golden, resources=resources, move=move):
             pass
-    split = _split_text(api.get(endpoint["name"]))
+    split = _split_text(api, api.get(endpoint["name"]))
     return [
         f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
         *_check_notes(golden, percentage),
@@ -93,9 +93,9 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     if not undeploy_version(api, endpoint, version):
         raise ResourceError(
             f"{name} is not deployed to {endpoint['displayName']}, which serves "
-            f"{_split_text(endpoint)}"
+            f"{_split_text(api, endpoint)}"
         )
-    split = _split_text(api.get(endpoint["name"]))
+    split = _split_text(api, api.get(endpoint["name"]))
     return [f"{version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}"]
 
 
@@ -169,10 +169,10 @@ def _share(endpoint: Json, version: ResourceName) -> int:
     return sum(split.get(model["id"], 0) for model in deployed if version_of(model) == version)
 
 
-def _split_text(endpoint: Json) -> str:
+def _split_text(api: VertexApi, endpoint: Json) -> str:
     split = traffic_of(endpoint)
     shares = [
-        f"{short_name(model['model'])}@{model.get('modelVersionId', '?')}"
+        f"{shown_model(api, model['model'])}@{model.get('modelVersionId', '?')}"
         f" {split.get(model['id'], 0)} %"
         for model in endpoint.get("deployedModels", [])
     ]

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.errors import StepError
@@ -32,10 +32,10 @@ ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class UploadSource:
-    """A folder with a SavedModel, and the image of the job that wrote it, if any."""
+    """A folder with a SavedModel, and the job that wrote it, if any, with its image."""
 
     uri: str
-    is_of_job: bool = False
+    job: str = ""
     job_image: str = ""
 
 
@@ -61,8 +61,11 @@ def upload(
     """
     _check_names(name, aliases)
     origin = find_source(api, source)
-    trust = OWN if origin.is_of_job else trust
-    _check_location(origin.uri, is_remote=is_remote)
+    trust = OWN if origin.job else trust
+    if is_remote:
+        _check_remote(origin.uri)
+    else:
+        origin = replace(origin, uri=str(paths.local_path(origin.uri)))
     image = image or (origin.job_image if is_remote else "") or image_of_model(origin.uri)
     if is_remote:
         image = by_digest(image)
@@ -72,6 +75,7 @@ def upload(
     except (StepError, InputError) as error:
         raise ResourceError(str(error)) from error
     labels = {MODEL_LABEL: digest} if digest else {}
+    origin_text = ": ".join(filter(None, [origin.job, origin.uri]))
     moved = _moved_aliases(api, name, aliases)
     version = upload_version(
         api,
@@ -82,7 +86,7 @@ def upload(
         labels=labels,
         aliases=aliases,
     )
-    lines = _result_lines(api, name, version, f"{description}, from {origin.uri}")
+    lines = _result_lines(api, name, version, f"{description}, from {origin_text}")
     return [*lines, *moved]
 
 
@@ -134,7 +138,7 @@ def source_of(job: Json) -> UploadSource:
         ResourceError: the job has not succeeded, or has no output folder.
     """
     job_id, state = short_name(job["name"]), JOB.state_of(job)
-    title = f"job {job_id} ({job['displayName']})"
+    title = JOB.described(job)
     if not JOB.is_final(job):
         raise ResourceError(f"{title} is {state}; wait for it first: trainyard jobs wait {job_id}")
     if state != "SUCCEEDED":
@@ -153,9 +157,7 @@ def source_of(job: Json) -> UploadSource:
         for pool in spec.get("workerPoolSpecs", [])
     ]
     uri = paths.uri(output).rstrip("/")
-    return UploadSource(
-        uri=f"{uri}/model", is_of_job=True, job_image=next(filter(None, images), "")
-    )
+    return UploadSource(uri=f"{uri}/model", job=title, job_image=next(filter(None, images), ""))
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:
@@ -172,16 +174,11 @@ def _check_names(name: str, aliases: Sequence[str]) -> None:
             )
 
 
-def _check_location(uri: str, *, is_remote: bool) -> None:
-    if is_remote and not paths.is_bucket_uri(uri):
+def _check_remote(uri: str) -> None:
+    if not paths.is_bucket_uri(uri):
         raise ResourceError(
             f"{uri} is a local folder, which Vertex AI cannot read; copy it to a bucket "
             f"(gcloud storage cp -r {shlex.quote(uri)} gs://BUCKET/FOLDER) and give gs://BUCKET/FOLDER"
-        )
-    if not is_remote and paths.is_bucket_uri(uri):
-        raise ResourceError(
-            f"{uri} is in a bucket, which this machine's service cannot read; copy it here "
-            f"(gcloud storage cp -r {shlex.quote(uri)} FOLDER) and give FOLDER, or use --on vertex"
         )
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from trainer import paths
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
@@ -36,6 +37,20 @@ def test_a_bucket_is_opened_where_it_is_mounted(tmp_path, monkeypatch):
 def test_below_the_local_service_a_bucket_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv(paths.LOCAL_BUCKETS, str(tmp_path))
     assert paths.local_path("gs://b/x") == tmp_path / "b" / "x"
+
+
+def test_tensorflow_does_not_look_for_a_bucket_without_access(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ACCESS_FILES", (f"{tmp_path}/absent",))
+    monkeypatch.setattr(paths, "ACCESS_VARIABLES", ("ACCESS",))
+    monkeypatch.setattr(paths, "MACHINE_FILE", tmp_path / "absent")
+    monkeypatch.delenv(paths.LOCAL_BUCKETS, raising=False)
+    assert paths.opened("/x") == "/x"
+    with pytest.raises(ConfigError, match=r"gs://b/x: .* set VERTEX_LOCAL_BUCKETS to a folder"):
+        paths.opened("/gcs/b/x")
+    monkeypatch.setenv("ACCESS", "1")
+    assert paths.opened("gs://b/x") == "gs://b/x"
+    monkeypatch.setenv(paths.LOCAL_BUCKETS, str(tmp_path))
+    assert paths.opened("gs://b/x") == f"{tmp_path}/b/x"
 
 
 def test_a_bucket_that_is_not_mounted_is_named(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from pydantic import (
 from trainer import Json
 from trainer.errors import ConfigError, did_you_mean
 
-SEE_SETTINGS = "`trainyard settings` lists them"
+SEE_SETTINGS = "`trainyard settings --all` lists them"
 MOST = 10**9  # of a number without a limit of its own
 MOST_SECONDS = 31 * 24 * 3600
 SECRET = "password"  # JSON schema's format of a text that messages do not repeat

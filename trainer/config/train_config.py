@@ -286,7 +286,7 @@ class Folders:
 def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
     """Return the folders below `output_dir`, or without it Vertex AI's AIP_* variables."""
     if output_dir:
-        root = paths.uri(output_dir).rstrip("/")
+        root = paths.opened(output_dir).rstrip("/")
         return Folders(
             model=f"{root}/model", checkpoints=f"{root}/checkpoints", logs=f"{root}/logs"
         )
@@ -296,7 +296,7 @@ def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
         raise ConfigError(
             f"--output-dir is missing, and {', '.join(missing)} not set; set --output-dir"
         )
-    model, checkpoints, logs = (paths.uri(environ[name]).rstrip("/") for name in names)
+    model, checkpoints, logs = (paths.opened(environ[name]).rstrip("/") for name in names)
     return Folders(model=model, checkpoints=checkpoints, logs=logs)
 
 

@@ -76,14 +76,16 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     reasons = []
     addresses = [Addresses()] if any(file.url for file in source.files) else []
     written = [FetchFunction(source.fetch)] if source.fetch else []
-    for route in (*addresses, *source.routes, *written):
+    routes = [*addresses, *source.routes, *written]
+    for route, following in zip(routes, [*routes[1:], None], strict=True):
         if not missing:
             break
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route)
         try:
             fetch_by(route, missing, folder)
         except RouteError as error:
-            logger.warning("%s: %s", route, error)
+            then = f"; using {following} instead" if following else ""
+            logger.warning("%s: %s%s", route, error, then)
             reasons.append(f"{route}: {error}")
         missing = [file for file in missing if not (folder / file.name).exists()]
     if missing:

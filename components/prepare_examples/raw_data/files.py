@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from components.prepare_examples.errors import DamagedError, DataError
 from trainer import paths
-from trainer.errors import did_you_mean
+from trainer.errors import near_path
 from trainer.references import workload_name
 
 CHUNK_BYTES = 1 << 20
@@ -53,7 +53,7 @@ def find_files(patterns: Sequence[str]) -> list[str]:
         if not files:
             files = {path for folder in matches for path in _files_in(folder)}
         if not files:
-            raise DataError(f"{pattern} matches no file")
+            raise DataError(f"{pattern} matches no file{near_path(pattern)}")
         paths |= files
     return sorted(paths)
 
@@ -202,10 +202,9 @@ def check_data_dir(data_dir: str) -> None:
         return
     if path.exists():
         raise DataError(f"--data-dir {data_dir} is not a folder")
-    hint = did_you_mean(path.name, sorted(folder.name for folder in path.parent.glob("*/")))
     raise DataError(
-        f"--data-dir {data_dir}: there is no such folder;{hint} create it first to download the "
-        "data into it"
+        f"--data-dir {data_dir}: there is no such folder; create it first to download the data into"
+        f" it{near_path(path)}"
     )
 
 

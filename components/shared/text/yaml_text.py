@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import yaml
 
 from components.shared.text.user_file import FileError, read_text_file
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, near_path
 
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 MAX_BYTES = 1_000_000  # the names of ten thousand files
@@ -92,7 +92,7 @@ def read_mapping(path: Path, *, example: str) -> tuple[dict[str, Any], Sources]:
     try:
         values, sources = read_yaml_file(path)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}{near_path(path)}") from error
     except YamlError as error:
         raise ConfigError(f"{path}: {error}") from error
     if not isinstance(values, dict | None):

@@ -76,7 +76,7 @@ def _tuned(arguments: argparse.Namespace, config: RunConfig) -> RunConfig:
     with api_of(arguments) as api:
         job = TUNING.get(api, arguments.tuning_job)
     flags = winner_flags(job, workload=config.name)
-    print(f"{arguments.tuning_job}: {best_line(tuning_facts(job))}", file=sys.stderr)
+    print(f"{job['displayName']}: {best_line(tuning_facts(job))}", file=sys.stderr)
     return with_flags(config, flags)
 
 

@@ -14,6 +14,7 @@ from components.run_result.summary import NO_NEWS, Summary
 from components.shared.vertex.api import connect
 from components.shared.vertex.labels import STARTER_LABEL, label_value
 from components.shared.vertex.resource_name import console_page, to_open
+from pipelines.command.actions import confirmed
 from pipelines.command.output import keep_running_without_output
 from pipelines.exit_codes import GATED, INTERRUPTED, OK
 from pipelines.places.target import Target
@@ -119,10 +120,9 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
 
 def confirm_cancel(run: str, *, state: str, target: Target, service: "LocalService | None") -> bool:
     """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
-    if sys.stdin.isatty():
-        with contextlib.suppress(EOFError, KeyboardInterrupt):
-            if input(f"\nCancel run {run}? [y/N] ").strip().lower() in ("y", "yes"):
-                return True
+    with contextlib.suppress(KeyboardInterrupt):
+        if confirmed(f"\nCancel run {run}?"):
+            return True
     if service:
         service.keep()
     cancel = command(f"trainyard runs cancel {run}", target)

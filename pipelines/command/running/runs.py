@@ -4,14 +4,16 @@ import argparse
 import json
 import sys
 
-from components.run_result.summary import summarize
+from components.run_result.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi, connect
 from pipelines.command.actions import (
     actions_of,
     add_action,
     add_cancel_and_delete,
     add_json,
+    chosen,
     describe,
+    listing,
     print_json,
     print_table,
 )
@@ -19,6 +21,7 @@ from pipelines.command.parser import count
 from pipelines.command.target_options import add_target, api_of, service_of, target_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, exit_codes_text
 from pipelines.resources.kinds import RUN
+from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
 from pipelines.runs.differences import compare, differences_json, judged_table
 from pipelines.runs.facts import exit_code_of, newest_runs
@@ -39,10 +42,10 @@ Unfinished runs show their state.
   trainyard runs list --json | jq '.[] | [.run, .outcome, .metrics.accuracy]'
 """
 DIFF_HELP = """\
-Shows the differences between two runs in settings, digests of data and code, and metrics; CHANGE is
-B minus A. Of each metric it says whether B is better or worse: surely, if the 95 % interval of B's
-gain on the same test examples does not include zero. The page that it names at a terminal compares
-the curves of the trainings, too; `vertex-local stop` ends it.
+Shows the differences between two runs, A and B, in settings, digests of data and code, and metrics;
+CHANGE is B minus A. Of each metric it says whether B is better or worse: surely, if the 95 %
+interval of B's gain on the same test examples does not include zero. The page that it names at a
+terminal compares the curves of the trainings, too; `vertex-local stop` ends it.
 
   trainyard runs diff mnist-20261121-093015-4f1c mnist-20261122-093015-90b2
 """
@@ -51,7 +54,13 @@ the curves of the trainings, too; `vertex-local stop` ends it.
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `runs`."""
     actions = actions_of(parser)
-    list_ = add_action(actions, "list", with_api(_list), "list the newest runs with their outcome")
+    command = listing(
+        _list,
+        lambda runs: print_table(runs_table(runs)),
+        noun="runs",
+        facts=lambda run: json.loads(run.to_json()),
+    )
+    list_ = add_action(actions, "list", command, "list the newest runs with their outcome")
     describe(list_, LIST_HELP)
     list_.add_argument(
         "--limit",
@@ -60,7 +69,8 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="default: %(default)s; 0: all",
     )
-    list_.add_argument("--schedule", default="", metavar="NAME", help="only runs of this schedule")
+    text = "only runs of this schedule"
+    list_.add_argument("--schedule", default="", metavar="SCHEDULE", help=text)
     add_json(list_, "a list of summary.json contents")
     show = add_action(
         actions, "show", with_api(_show), "show a run and the state of its tasks", "RUN"
@@ -70,8 +80,8 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--summary", action="store_true", help="the content of summary.json")
     diff = actions.add_parser("diff", help="show the differences between two runs")
     describe(diff, DIFF_HELP)
-    diff.add_argument("first", metavar="A")
-    diff.add_argument("second", metavar="B")
+    diff.add_argument("first", metavar="RUN")
+    diff.add_argument("second", metavar="RUN")
     diff.add_argument("--all", action="store_true", help="include equal values")
     add_json(diff, "print JSON, with values uncut")
     add_target(diff)
@@ -88,11 +98,8 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     add_cancel_and_delete(actions, RUN, "RUN", delete_help=text, delete=_delete)
 
 
-def _list(api: VertexApi, arguments: argparse.Namespace) -> int:
-    runs = newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
-    if arguments.json:
-        return print_json([json.loads(run.to_json()) for run in runs])
-    return print_table(runs_table(runs))
+def _list(api: VertexApi, arguments: argparse.Namespace) -> list[Summary]:
+    return newest_runs(api, limit=arguments.limit, schedule=arguments.schedule)
 
 
 def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
@@ -145,10 +152,10 @@ def _delete(arguments: argparse.Namespace) -> None:
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
-        run = RUN.id_called(api, arguments.name)
+        run = short_name(chosen(RUN, api, arguments.name, verb="delete")["name"])
         if service is None:
             RUN.delete(api, run)
             note = ""
         else:
             note = delete_run(RunFiles(api, target.state_dir), run)
-    print(f"deleted {run}" + (f"; {note}" if note else ""))
+    print(f"deleted run {run}" + (f"; {note}" if note else ""))

@@ -47,8 +47,8 @@ def add_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="settings", help=text
     )
-    text = "the folder of your workload; default: the current one"
-    parser.add_argument("--workload", metavar="FOLDER", default=".", help=text)
+    text = "the folder of your workload; default: the one that the run came from"
+    parser.add_argument("--workload", metavar="WORKLOAD", default="", help=text)
     add_json(parser, "print the outputs as JSON")
     add_target(parser)
     parser.set_defaults(command=_step)

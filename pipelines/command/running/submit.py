@@ -131,7 +131,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         dest="settings",
         help="change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
-        "may be repeated; `trainyard settings` lists all",
+        "may be repeated; `trainyard settings --all` lists them",
     )
     parser.add_argument(
         "--no-cache", action="store_true", help="run every step again and replace its cached output"

@@ -21,7 +21,7 @@ from pipelines.command.actions import (
 from pipelines.command.target_options import api_of, with_api
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 from pipelines.resources.endpoints import endpoints_table, list_endpoints, log_requests
-from pipelines.resources.names import endpoint_of, short_name
+from pipelines.resources.names import endpoint_of
 from pipelines.resources.table import TextTable
 from pipelines.serving import instances, releases
 from trainer import Json
@@ -54,7 +54,12 @@ def add_endpoints(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `endpoints`."""
     actions = actions_of(parser)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
-    list_ = add_action(actions, "list", listing(list_endpoints, endpoints_table), text)
+    command = listing(
+        lambda api, _: list_endpoints(api),
+        lambda endpoints: print_table(endpoints_table(endpoints)),
+        noun="endpoints",
+    )
+    list_ = add_action(actions, "list", command, text)
     add_json(list_, "with the ids and machines of deployed models")
     _add_predict(actions)
     _add_deploy_and_undeploy(actions)
@@ -191,13 +196,14 @@ def _undeploy(api: VertexApi, arguments: argparse.Namespace) -> None:
 def _log_requests(api: VertexApi, arguments: argparse.Namespace) -> None:
     rate, table = arguments.rate, arguments.table
     endpoint = log_requests(api, arguments.name, rate=rate, table=table)
-    print(f"{endpoint} logs {rate:.4g} of its requests" if rate else f"{endpoint} logs no requests")
+    share = f"{100 * rate:.4g} % of its" if 0 < rate < 1 else "all" if rate else "no"
+    print(f"{endpoint} logs {share} requests")
 
 
 def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
     endpoint = endpoint_of(api, arguments.name)
     delete_endpoint(api, endpoint)
-    print(f"deleted {short_name(endpoint['name'])}")
+    print(f"deleted {endpoint['displayName']}")
 
 
 def _add_watch(actions: Any) -> None:
@@ -259,7 +265,8 @@ def _show_watch(result: Json) -> None:
         print_table(TextTable(WATCH_HEADINGS, rows))
     for note in result["notes"]:
         print(f"note: {note}")
-    when = f"{result['num_instances']:,} instances, {result['first']} to {result['last']}"
-    print(f"{result['endpoint']}: {result['verdict']} ({when})")
+    when = f", {result['first']} to {result['last']}" if result["first"] else ""
+    verdict = str(result["verdict"]).replace("too-few", "too few requests to compare")
+    print(f"{result['endpoint']}: {verdict} ({result['num_instances']:,} instances{when})")
     if result["verdict"] == "alert":
         print(result["words"])

@@ -1,25 +1,28 @@
 """`trainyard models`: list, show, upload, promote, decide about, roll back and delete models."""
 
 import argparse
-import contextlib
 import pkgutil
-import sys
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from components.model_version.registry import list_versions
 from components.plan_training.machines import machine_problem
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from pipelines.command.actions import (
     actions_of,
     add_action,
     add_json,
+    chosen,
+    confirmed,
     describe,
     listing,
     print_json,
     print_table,
 )
 from pipelines.command.target_options import with_api
+from pipelines.resources.kinds import JOB, LATEST
 from pipelines.resources.models import (
     all_versions,
     delete_model,
@@ -27,8 +30,9 @@ from pipelines.resources.models import (
     model_history,
     models_table,
     set_default_version,
+    version_lines,
 )
-from pipelines.resources.names import get_model
+from pipelines.resources.names import get_model, short_name
 from trainer.config.trust import add_trust_flags, trust_of
 
 UPLOAD = """\
@@ -47,9 +51,14 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `models`."""
     actions = actions_of(parser)
-    list_ = listing(all_versions, models_table)
+    list_ = listing(
+        lambda api, _: all_versions(api),
+        lambda all_: print_table(models_table(all_)),
+        noun="models",
+    )
     add_json(add_action(actions, "list", list_, "list all models with their versions"))
-    add_action(actions, "show", with_api(_show), "show a model, or MODEL@VERSION", "MODEL")
+    show = add_action(actions, "show", with_api(_show), "show a model, or MODEL@VERSION", "MODEL")
+    add_json(show)
     _add_upload(actions)
     text = (
         "give MODEL@VERSION the alias default; endpoints keep serving what they serve (rollback "
@@ -154,15 +163,26 @@ def _add_upload(actions: Any) -> None:
 
 
 def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
-    return print_json(get_model(api, arguments.name))
+    version = get_model(api, arguments.name)
+    if arguments.json:
+        return print_json(version)
+    print("\n".join(version_lines(version)))
+    if "@" in arguments.name:
+        return 0
+    print()
+    versions = list_versions(api, ResourceName.from_name(version["name"]).unversioned)
+    return print_table(models_table(versions))
 
 
 def _upload(api: VertexApi, arguments: argparse.Namespace) -> None:
     from pipelines.serving.upload import upload  # imports NumPy and YAML
 
+    source = arguments.source
+    if source == LATEST:
+        source = short_name(chosen(JOB, api, source, verb="upload")["name"])
     lines = upload(
         api,
-        arguments.source,
+        source,
         name=arguments.name,
         aliases=arguments.aliases,
         image=arguments.image,
@@ -204,9 +224,4 @@ def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
 
 def _confirm_all(arguments: argparse.Namespace, num_versions: int) -> bool:
     """Return whether to delete all versions: with --all, or as the user answers at a terminal."""
-    if arguments.all or not sys.stdin.isatty():
-        return bool(arguments.all)
-    with contextlib.suppress(EOFError):
-        reply = input(f"Delete {arguments.name} with its {num_versions} versions? [y/N] ")
-        return reply.strip().lower() in ("y", "yes")
-    return False
+    return arguments.all or confirmed(f"Delete {arguments.name} with its {num_versions} versions?")

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from components.shared.vertex.creations import create_labelled
-from pipelines.command.actions import describe
+from pipelines.command.actions import add_json, describe, print_json
 from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of, run_module
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
@@ -19,8 +19,8 @@ from trainer.errors import ConfigError
 PREDICT = f"""\
 Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
 CSV or Parquet tables, TFRecords, and pictures. The model is a name, MODEL@VERSION or MODEL@ALIAS,
-or the folder of a model, as ./out/model. Rows without a prediction go to errors-*.jsonl with the
-reason.
+a training job's number or name, a run, or the folder of a model, as ./out/model. Rows without a
+prediction go to errors-*.jsonl with the reason.
 
   trainyard predict taxi --input 'trips/*.csv' --output predicted
   trainyard predict mnist@previous --input digits.jsonl --output out --format parquet
@@ -36,7 +36,8 @@ Vertex AI the command creates a batchPredictionJob, prints its name and does not
 def add_predict(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `predict`."""
     describe(parser, PREDICT)
-    parser.add_argument("model", metavar="MODEL", help="MODEL, MODEL@VERSION, MODEL@ALIAS or ./DIR")
+    text = "MODEL, MODEL@VERSION, MODEL@ALIAS, a job, a run or ./DIR"
+    parser.add_argument("model", metavar="MODEL|JOB|RUN", help=text)
     parser.add_argument(
         "--input",
         required=True,
@@ -56,6 +57,7 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="Vertex AI: machines; %(default)s"
     )
+    add_json(parser, "the summary of the prediction as JSON")
     add_trust_flags(parser)
     add_target(parser)
     parser.set_defaults(command=_predict)
@@ -76,13 +78,14 @@ def _predict(arguments: argparse.Namespace) -> int:
         uri, trust = batch.folder_of(arguments.model), trust_of(arguments)
     else:
         with api_of(arguments) as api:
-            _, uri, trust = batch.find_version(api, arguments.model)
+            uri, trust = batch.find_model_of(api, arguments.model)
     request = {
         "model": uri,
         "inputs": arguments.inputs,
         "output_dir": arguments.output,
         "options": options.given(),
         "trust": trust.flags(),
+        "is_json": arguments.json,
     }
     return run_module(arguments, "pipelines.predictions", json.dumps(request))
 
@@ -98,5 +101,8 @@ def _create_job(arguments: argparse.Namespace) -> int:
             machine=arguments.machine,
             num_replicas=arguments.replicas,
         )
-        print(create_labelled(api, "batchPredictionJobs", request)["name"])
+        job = create_labelled(api, "batchPredictionJobs", request)
+        if arguments.json:
+            return print_json(job)
+        print(job["name"])
     return OK

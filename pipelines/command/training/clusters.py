@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from components.plan_training.cluster_file import SPELLINGS, ClusterFile
-from components.plan_training.explain import explain
+from components.plan_training.cluster_file import SPELLINGS
+from components.plan_training.explain import explain, explain_json
 from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.spellings.tf_config import commands
-from pipelines.command.actions import actions_of
+from pipelines.command.actions import actions_of, add_json, print_json
 from pipelines.config.cluster_files import read_cluster_file
 from pipelines.projects.runs import FORMS, find_run
 from trainer.config.settings import split_list
@@ -44,6 +44,7 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument(
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
+    add_json(parser, "the cluster, its TF_CONFIG and notes as JSON")
     parser.set_defaults(command=_explain)
 
 
@@ -63,19 +64,17 @@ def _add_commands(actions: Any) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    print("\n".join(_lines(read_cluster_file(arguments.file), arguments)))
-
-
-def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
+    file = read_cluster_file(arguments.file)
     if write := SPELLINGS[arguments.form].write if arguments.form else None:
-        values = write(file.spec)
-        return [yaml.safe_dump(values, sort_keys=False).rstrip()]
-    return explain(
-        file,
-        batch_size=find_run(arguments.workload).train.batch_size,
-        prices=read_prices(PRICES),
-        hosts=arguments.hosts or file.hosts,
-    )
+        print(yaml.safe_dump(write(file.spec), sort_keys=False).rstrip())
+        return
+    batch_size = find_run(arguments.workload).train.batch_size
+    hosts = arguments.hosts or file.hosts
+    if arguments.json:
+        print_json(explain_json(file, batch_size=batch_size, hosts=hosts))
+        return
+    prices = read_prices(PRICES)
+    print("\n".join(explain(file, batch_size=batch_size, prices=prices, hosts=hosts)))
 
 
 def _commands(arguments: argparse.Namespace) -> None:

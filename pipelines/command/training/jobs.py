@@ -33,7 +33,9 @@ EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `jobs`."""
     actions = actions_of(parser)
-    list_ = listing(newest_jobs, jobs_table)
+    list_ = listing(
+        lambda api, _: newest_jobs(api), lambda jobs: print_table(jobs_table(jobs)), noun="jobs"
+    )
     add_json(add_action(actions, "list", list_, "list all jobs, newest first"))
     show = add_action(actions, "show", with_api(_show), "show a job and its replicas", "JOB")
     add_json(show)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
+from trainer.errors import near_path
 
 LABEL_KINDS = ("binary", "classes", "multilabel", "regression")
 
@@ -74,7 +75,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if (arguments.header or arguments.written) and not arguments.table:
         raise DataError("--header and --written need --table: they say how its files are written")
     if arguments.script and not arguments.script.is_file():
-        raise DataError(f"--script {arguments.script}: there is no such file")
+        hint = near_path(arguments.script)
+        raise DataError(f"--script {arguments.script}: there is no such file{hint}")
     if arguments.positive and arguments.kind not in ("", "binary"):
         raise DataError(
             f"--positive {arguments.positive}: only a binary label has a positive class"

@@ -52,7 +52,7 @@ SCHEMAS = ".schemas"  # hidden: no code
 RUN = """\
 # yaml-language-server: $schema=.schemas/run.json
 # Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE;
-# `trainyard settings {folder}` lists them all.
+# `trainyard settings {folder} --all` lists them.
 prepare:
   files: {files}
 {ratios}{quarantine}\

@@ -40,6 +40,7 @@ from pipelines.projects.starter.labels import (
 )
 from pipelines.projects.starter.names import valid_names
 from pipelines.projects.starter.reading import Contents
+from trainer.errors import near_path
 
 NUM_RECORDS = 1_000
 MOST_FILES = 50
@@ -152,7 +153,7 @@ def start_records(sources: Sequence[str], label: str, *, kind: str = "") -> NewF
 def _pattern(path: Path) -> str:
     """Return a file, the pattern of a folder's files that are named as records, or the folder."""
     if not path.exists():
-        raise DataError(f"--records {path}: there is no such file or folder")
+        raise DataError(f"--records {path}: there is no such file or folder{near_path(path)}")
     usual = (str(path / name) for name in ("*.tfrecord*", "*.tfrec*", "*.records*"))
     return next((pattern for pattern in usual if glob(pattern)), str(path))
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,13 +18,11 @@ from components.run_result.summary import (
 from components.shared.vertex.resource_name import ResourceName
 from components.shared.vertex.task_details import task_views
 from pipelines.resources.names import second
-from pipelines.resources.table import TextTable, table_lines
+from pipelines.resources.table import WIDTH, TextTable, fact_lines, table_lines
 from pipelines.runs.facts import changed_settings
 from trainer import Json, paths
 from trainer.errors import ConfigError
 
-WIDTH = 80
-INDENT = 18
 MAX_ERROR_LINES = 12
 DIGEST_DIGITS = 12
 # A comparison: `auc 0.9461 is 0.0012 better than version 3's 0.9449, surely better by …`.
@@ -92,7 +89,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         **{f"warning {n}": text for n, text in enumerate(run.warnings, start=1)},
         "error": _shortened(run.error, rest=f"trainyard runs show {run.run} --summary"),
     }
-    return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
+    return fact_lines(facts)
 
 
 def _run_folder(job: Json) -> str:
@@ -230,9 +227,3 @@ def _shortened(error: str, *, rest: str) -> str:
         return error
     num_omitted = len(lines) - MAX_ERROR_LINES + 1
     return "\n".join([first, f"… {num_omitted} more lines: {rest}", *lines[num_omitted:]])
-
-
-def _wrapped(name: str, fact: str) -> list[str]:
-    wrapper = textwrap.TextWrapper(WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
-    lines = [line for paragraph in fact.splitlines() for line in wrapper.wrap(paragraph)]
-    return [f"{'' if number else name:<{INDENT}}{line}" for number, line in enumerate(lines)]

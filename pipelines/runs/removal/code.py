@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from components.shared.vertex.api import VertexApi
-from pipelines.projects.project import NEW_PREFIX
+from pipelines.projects.project import NEW_PREFIX, origin_file
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
 from trainer.references import CODE_DIR, SNAPSHOT
@@ -50,6 +50,7 @@ def remove_snapshots(state_dir: Path, snapshots: list[Path]) -> None:
     for snapshot in snapshots:  # renamed first, so that no run finds half of one
         removed = Path(tempfile.mkdtemp(prefix=NEW_PREFIX, dir=root))
         snapshot.rename(removed / snapshot.name)
+        origin_file(snapshot).unlink(missing_ok=True)
         shutil.rmtree(removed, ignore_errors=True)
 
 

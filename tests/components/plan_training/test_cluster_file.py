@@ -123,6 +123,10 @@ VERTEX_MISTAKES = {
     ),
 }
 LEGACY_MISTAKES = {
+    "tpu": (
+        "trainingInput: {scaleTier: BASIC_TPU}\n",
+        "^BASIC_TPU is a TPU, which needs",
+    ),
     "no-tier": ("trainingInput: {masterType: standard}\n", "trainingInput.scaleTier is not set"),
     "tier": (
         "trainingInput: {scaleTier: STANDARD}\n",

@@ -1,5 +1,6 @@
 """`--version`, and suggestions for mistyped words."""
 
+import re
 from importlib.metadata import version
 
 import pytest
@@ -64,10 +65,40 @@ def test_a_setting_that_is_given_as_an_option_is_told_the_form(capsys):
     assert "a setting is --set KEY=VALUE" in capsys.readouterr().err
 
 
-def test_the_completion_of_a_shell_has_commands_actions_and_options(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--print-completion", "bash"])
-    script = capsys.readouterr().out
-    assert ended.value.code == 0
-    for word in ("runs", "history", "--keep-endpoint", "--replica"):
-        assert word in script
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("mnist --epochs 1", "trainyard jobs submit mnist -- --epochs 1\n"),
+        ("mnist --set train.epochs=1", "trainyard jobs submit mnist -- --epochs=1\n"),
+        ("mnist --folow", "did you mean '--follow'?"),
+    ],
+)
+def test_flags_of_the_trainer_are_told_to_follow_two_dashes(capsys, line, said):
+    with pytest.raises(SystemExit):
+        cli.main(["jobs", "submit", *line.split()])
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("check chrun", "churn"),
+        ("run ./chrun", "churn"),
+        ("run mnist --cluster confgs/singel.yaml", "configs/single.yaml"),
+        ("cluster explain configs/singel.yaml", "configs/single.yaml"),
+        ("new x --label y --table customer.csv", "customers.csv"),
+        ("new x --label y --records customer.csv", "customers.csv"),
+        ("submit configs/singel.yaml", "configs/single.yaml"),
+        ("schedule apply confgs", "configs"),
+        ("jobs submit mnist --examples-dir confgs", "configs"),
+        ("endpoints predict m --instances customer.csv", "customers.csv"),
+        ("predict ./chrun --input x --output y", "churn"),
+    ],
+)
+def test_mistyped_files_get_a_suggestion(capsys, tmp_path, monkeypatch, line, meant):
+    monkeypatch.chdir(tmp_path)
+    for name in ("churn/workload.py", "configs/single.yaml", "customers.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert cli.main(line.split()) == 2
+    assert re.search(f"did you mean '?[^ ]*{meant}'?\\?", capsys.readouterr().err)

@@ -21,9 +21,7 @@ def test_every_command_with_a_data_folder_checks_it(tmp_path, capsys, monkeypatc
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize(
-    "command", ["runs list", "jobs cancel 1", "report", "prune --max-gb 1", "teardown"]
-)
+@pytest.mark.parametrize("command", ["jobs cancel 1", "report", "prune --max-gb 1", "teardown"])
 def test_a_folder_without_state_is_named_and_stays_as_it_is(tmp_path, capsys, monkeypatch, command):
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
     folder = tmp_path / "typo"
@@ -32,6 +30,17 @@ def test_a_folder_without_state_is_named_and_stays_as_it_is(tmp_path, capsys, mo
 
     assert f"{folder} has no Trainyard state" in capsys.readouterr().err
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("noun", ["runs", "models", "jobs", "endpoints", "schedule"])
+def test_where_nothing_was_run_the_lists_are_empty(tmp_path, capsys, monkeypatch, noun):
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+
+    assert [main([noun, "list"]), main([noun, "list", "--json"])] == [0, 0]
+
+    assert capsys.readouterr().out == f"no {noun.removesuffix('s')}s yet\n[]\n"
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_state_folder_is_known_by_one_path(tmp_path):

@@ -63,7 +63,7 @@ def test_settings_reach_every_group():
     ("setting", "message"),
     [
         ("threshold=1", "mean 'thresholds'. It is a group of"),
-        ("name=1", "unknown key 'name'; `trainyard settings`"),
+        ("name=1", "unknown key 'name'; `trainyard settings --all`"),
         ("train.batch_size=no", ": train.batch_size is 'no'"),
         ("workload=taxi", "unknown key 'workload'"),
         ("train.epochs", "has no value"),
@@ -255,5 +255,5 @@ def test_an_unknown_key_names_the_nearest_one_and_not_all():
         with_settings(mnist(), ["train.epoch=5"])
     assert str(error.value) == (
         "--set train.epoch=5: unknown key 'train.epoch'; did you mean 'train.epochs'?"
-        " `trainyard settings` lists them"
+        " `trainyard settings --all` lists them"
     )

@@ -164,7 +164,7 @@ def test_examples_are_prepared_once_for_each_setting(tmp_path):
     [
         ("vertex", None, "needs --examples-dir gs://"),
         ("vertex", "/folder", "gs://BUCKET/FOLDER"),
-        ("local", "gs://bucket/folder", "--on vertex"),
+        ("local", "gs://bucket/folder", "buckets/bucket/folder has no manifest.json"),
         ("local", "/no/such", "no manifest.json.*python -m components.prepare_examples"),
     ],
 )

@@ -144,7 +144,14 @@ def test_run_is_followed_without_readable_warnings(code):
     assert views[-1].warnings == ()
 
 
-def test_the_log_of_the_task_that_trains_has_its_jobs():
+KFP = [
+    "<frozen runpy>:128: RuntimeWarning: 'kfp.dsl.executor_main' found in sys.modules",
+    "[KFP Executor 2026-11-29 17:47:58,516 INFO]: Got executor_input:",
+    *("{", '    "inputs": {', "    }", "}"),
+]
+
+
+def test_the_log_of_the_task_that_trains_has_its_jobs_but_not_what_kfp_says_of_itself():
     tasks = {"train": {"componentRef": {"name": "comp"}}}
     launcher = {"executorDetail": {"containerDetail": {"mainJob": "projects/p/locations/l/x/1"}}}
 
@@ -159,7 +166,11 @@ def test_the_log_of_the_task_that_trains_has_its_jobs():
         def log_entries(self, filter, *, page_token=""):
             job = filter.rpartition("=")[2].strip('"')
             labels = {"task_name": "workerpool1-0"}
-            return [{"textPayload": f"of job {job}", "resource": {"labels": labels}}], ""
+            texts = [
+                *(KFP if job == "1" else ()),
+                f"[KFP Executor 2026-11-29 17:47:58,516 INFO]: of job {job}",
+            ]
+            return [{"textPayload": text, "resource": {"labels": labels}} for text in texts], ""
 
     assert list(run_log_lines(Api(), "m-1", task="train")) == [
         "train  of job 1",

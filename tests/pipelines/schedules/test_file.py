@@ -182,6 +182,24 @@ def test_mistakes_in_all_files_are_reported(write, tmp_path):
     ]
 
 
+def test_all_mistakes_of_a_file_are_told_at_once(refused):
+    said = refused(
+        {
+            **{"workload": "taxi", "cron": "0 25 * * *", "time_zone": "x", "start": "soon"},
+            **{"max_runs": 0, "qeue": True, "parameters": {"train.epoch": 1}},
+        }
+    )
+    for words in (
+        "Bad hour",
+        "'x' is no time zone",
+        "'soon'",
+        "max_runs",
+        "'queue'",
+        "'train.epochs'",
+    ):
+        assert words in said
+
+
 def test_package_path_is_relative_to_the_schedule_file(write, tmp_path):
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "p.yaml").write_text("a: 1")

@@ -13,6 +13,7 @@ from pipelines.cli import main
 from pipelines.command.serving import predict
 from pipelines.errors import ResourceError
 from pipelines.serving import batch
+from trainer.config.trust import OWN
 
 pytestmark = pytest.mark.fast
 
@@ -130,7 +131,29 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
             "output_dir": "out",
             "options": {"max_errors": 0.1, **more},
             "trust": [],
+            "is_json": False,
         }
+
+
+@pytest.mark.parametrize("name", ["7", "train", "m-1"])
+def test_a_job_or_a_run_stands_for_the_model_that_it_has_trained(name):
+    job = {
+        **{"name": f"{PARENT}/customJobs/7", "displayName": "train", "createTime": "1"},
+        **{"state": "JOB_STATE_SUCCEEDED", "labels": {"trainyard_run": "m-1"}},
+        "jobSpec": {"baseOutputDirectory": {"outputUriPrefix": "/out"}},
+    }
+
+    class Api(FakeApi):
+        def list_resources(self, kind, *, filter=""):
+            is_wanted = filter in ('display_name="train"', 'labels.trainyard_run="m-1"')
+            return [job] if kind == "customJobs" and is_wanted else []
+
+        def get(self, name):
+            return {"7": job, "m-1": {**job, "displayName": "m-1"}}.get(name.rpartition("/")[2])
+
+        find = get
+
+    assert batch.find_model_of(Api(), name) == ("/out/model", OWN)
 
 
 def test_a_model_is_called_by_the_folder_of_its_runs_too():

@@ -198,7 +198,7 @@ def test_invalid_argument_is_one_line(trainyard, tmp_path):
         (["77", "--name", "mnist"], "neither a job nor a folder '77'"),
         (["/no/folder", "--name", "mnist"], "/no/folder does not exist"),
         ([str(file), "--name", "mnist"], "is a file; give its folder"),
-        (["gs://b/m", "--name", "mnist"], "gcloud storage cp -r gs://b/m"),
+        (["gs://b/m", "--name", "mnist"], "gs://b/m: buckets are reached"),
         (["/x", "--name", "a@2"], "--name 'a@2' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "v"], "--version-alias 'v' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "1a"], "--version-alias '1a' is not allowed"),

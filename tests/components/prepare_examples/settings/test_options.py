@@ -32,7 +32,10 @@ def test_a_given_number_of_shards_wins():
     [
         ("[1]", "must be a JSON object"),
         ("{", "prepare is .*JSON object"),
-        ('{"compresion": "none"}', "'compresion'; did you mean 'compression'.*settings` lists"),
+        (
+            '{"compresion": "none"}',
+            "'compresion'; did you mean 'compression'.*--all` lists",
+        ),
         ('{"ratios": {"train": 1}}', "give one for each of"),
         ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
         ('{"drift_threshold": -1}', "drift_threshold is -1; .*from 0"),

@@ -116,7 +116,7 @@ def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package, r
     code, _, errors = trainyard("submit", package, "--name", run)
     assert code == 1
     assert "ALREADY_EXISTS" in errors
-    assert trainyard("runs", "delete", run) == (0, f"deleted {run}\n", "")
+    assert trainyard("runs", "delete", run) == (0, f"deleted run {run}\n", "")
     code, _, errors = trainyard("runs", "show", run)
     assert code == 1
     assert "NOT_FOUND" in errors

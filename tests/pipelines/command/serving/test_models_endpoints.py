@@ -66,9 +66,9 @@ def test_job_is_listed_shown_logged_and_cancelled(service, trainyard, job_id):
     assert trainyard("jobs", "wait", "latest", "--timeout", "60s")[0] == 1
     ended = rows()[1]
     assert (ended["STATE"], ended["EXIT"], ended["RESTARTS"]) == ("ENDED", "143", "0")
-    said = f"job {job_id} has ended already: CANCELLED\n"
-    assert trainyard("jobs", "cancel", job_id)[:2] == (0, said)
-    assert trainyard("jobs", "delete", job_id)[:2] == (0, f"deleted {job_id}\n")
+    said = f"job {job_id} (talker) has ended already: CANCELLED\n"
+    assert trainyard("jobs", "cancel", "latest")[:2] == (0, said)
+    assert trainyard("jobs", "delete", job_id)[:2] == (0, f"deleted job {job_id} (talker)\n")
     assert trainyard("jobs", "show", job_id)[0] == 1
 
     talk = "import time; print('begins', flush=True); time.sleep(0.1); print('ends')"
@@ -224,7 +224,7 @@ def test_requests_of_columns_are_refused_and_their_log_is_switched_on_and_off(tr
         return {**found, "console": "logs 10% of its requests" in page}
 
     said = trainyard(*log, "0.1", "--table", "bq://p.d.t")[:2]
-    assert said == (0, "e logs 0.1 of its requests\n")
+    assert said == (0, "e logs 10 % of its requests\n")
     table = {"bigqueryDestination": {"outputUri": "bq://p.d.t"}}
     assert config() == {"enabled": True, "samplingRate": 0.1, **table, "console": True}
     assert trainyard(*log, "off")[:2] == (0, "e logs no requests\n")

@@ -236,9 +236,11 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
     submit("one", "two", "three")
     (state / "runs" / "latest").symlink_to("three")
 
-    assert trainyard("runs", "delete", "three") == "deleted three\n"
+    assert trainyard("runs", "delete", "three") == "deleted run three\n"
     assert folders(state) == {"one", "two"}
-    assert trainyard("runs", "delete", "one") == "deleted one; its files are kept: two uses them\n"
+    assert (
+        trainyard("runs", "delete", "one") == "deleted run one; its files are kept: two uses them\n"
+    )
     assert folders(state) == {"one", "two"}
     assert records(trainyard) == {"two"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
