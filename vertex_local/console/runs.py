@@ -64,8 +64,9 @@ def run(service: Service, call: Call) -> Json:
     artifacts = [artifact for task in tasks for artifact in _artifacts(task, "outputs")]
     names = [*(job for task in tasks for job in task["jobs"]), *map(_resource_name, artifacts)]
     drawn = dag.draw(record.get("pipelineSpec", {}), tasks)
-    order = {node["key"]: place for place, node in enumerate(drawn["nodes"])}
-    tasks.sort(key=lambda task: task["state"] == UNTRIGGERED and order.get(task["key"], 0))
+    places = {node["key"]: (node["y"], node["x"]) for node in drawn["nodes"]}
+    started = 0, 0  # in the order of their starts, before those that were not reached
+    tasks.sort(key=lambda task: places[task["key"]] if task["state"] == UNTRIGGERED else started)
     return {
         "run": record,
         "starter": _starter(service, record),

@@ -27,6 +27,7 @@ def page_of_evaluation(evaluation: dict) -> str:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_everything_is_in_sight_and_has_contrast_at_both_widths(tmp_path, scheme):
     classes, number = two_classes(), a_number()
+    classes["baseline"] = {"name": "linear model", "metrics": classes["metrics"]}
     pages = {
         "run-classes": page_of_run(classes, tmp_path / "classes"),
         "run-number": page_of_run(number, tmp_path / "number"),
@@ -43,6 +44,7 @@ def test_everything_is_in_sight_and_has_contrast_at_both_widths(tmp_path, scheme
             assert one["scroll"] <= one["width"], (name, one["wide"])
             assert one["wide"] == [], name
             assert one["cut"] == [], name
+            assert one["scrolling"] == [], name
             assert one["pale"] == [], name
             assert one["texts"] > 30
             assert one["least"] >= MIN_FONT_PIXELS

@@ -271,13 +271,13 @@ def test_artifacts_are_served_without_rights(client, service, some_runs):
 def test_a_bad_run_marks_the_task_that_decided_and_orders_those_not_reached(client, service):
     name = add_run(service, "bad", **{**FACTS, **BAD})
     events = journal.Journal(pipelines.KIND.folder_of(service, name))
-    for number, key in ((8, "/end"), (7, "group/upload")):
-        named = {"name": key, "unique_name": key[-6:], "display_name": ""}
+    for number, key, name in ((8, "/end", "later"), (7, "/prepare", "sooner")):
+        named = {"name": key, "unique_name": name, "display_name": ""}
         events.write("task_not_triggered", id=number, key=key, **named)
     html = client.get(f"{RUN}/bad").text
     assert '<svg class="dag bad"' in html
     assert '<g class="bad"><title>train: succeeded' in html
-    assert html.rindex("tasks/upload") < html.rindex("tasks//end")
+    assert html.rindex("tasks/sooner") < html.rindex("tasks/later")
 
 
 def test_graph_has_layers_and_the_shortest_set_of_edges():
