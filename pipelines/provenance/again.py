@@ -109,7 +109,8 @@ def tasks_until(spec: Json, last: str) -> Json:
         for name, task in tasks.items():
             component = spec["components"][task["componentRef"]["name"]]
             if name == last or ("dag" in component and cut(component)):
-                graph["dag"]["tasks"] = {key: tasks[key] for key in _needed(tasks, name)}
+                needed = _needed(tasks, name)
+                graph["dag"]["tasks"] = {key: tasks[key] for key in tasks if key in needed}
                 return True
         return False
 

@@ -1,7 +1,6 @@
 """Comparison of two trainings, stage after stage, and what explains their first difference."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -129,14 +128,16 @@ def is_asynchronous(record: Record) -> bool:
 
 
 def agree(before: Record, now: Record) -> bool:
-    """Return whether each metric of either training is in its interval of the other."""
-    pairs = [(before.evaluation, now.evaluation), (now.evaluation, before.evaluation)]
-    for first, second in pairs:
-        for name, (low, high) in first.get("intervals", {}).items():
-            value = second.get("metrics", {}).get(name)
-            if value is None or not low <= value <= high or math.isnan(value):
-                return False
-    return bool(before.evaluation.get("intervals"))
+    """Return whether the two intervals of each metric overlap.
+
+    Two asynchronous trainings differ by chance as much as the test split does: each metric in the
+    other's interval would refuse every sixth pair of mnist.
+    """
+    first, second = (record.evaluation.get("intervals", {}) for record in (before, now))
+    return bool(first) and all(
+        name in second and low <= second[name][1] and second[name][0] <= high
+        for name, (low, high) in first.items()
+    )
 
 
 def explanations(before: Record, now: Record, *, is_source: bool) -> list[str]:

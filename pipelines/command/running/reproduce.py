@@ -27,7 +27,11 @@ from pipelines.provenance.stages import (
 from pipelines.resources.names import second
 
 SCRATCH = "reproduced"
-SAME, WITHIN, DIFFERENT = "the same bits", "the same within its intervals", "different"
+SAME, WITHIN, DIFFERENT = (
+    "the same bits",
+    "the same within the intervals of its metrics",
+    "different",
+)
 REPRODUCE = """\
 Makes a model version again from its record: the run's request, the workload's code and the source
 that made it, the raw files. Raw files, examples, statistics, weights, exported model and metrics
