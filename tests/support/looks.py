@@ -37,7 +37,8 @@ for (const text of document.querySelectorAll("svg text")) {
   if (frame.width) small.push(parseFloat(getComputedStyle(text).fontSize) * scale);
 }
 const scrolling = [...document.querySelectorAll(".wide")].filter((one) =>
-  !one.closest("details") && one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML.slice(0, 80));
+  !one.closest("details") && one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.outerHTML.slice(0, 80));
 const found = {scrolling, page: location.pathname, width: innerWidth, wide, cut, pale, height,
                least: Math.min(...small), texts: small.length, scroll: page.scrollWidth};
 parent.postMessage(JSON.stringify(found), "*");

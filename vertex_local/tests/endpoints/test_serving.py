@@ -261,6 +261,7 @@ def test_crash_loop_is_reported_and_ends_by_itself(service, endpoint, deploy, up
     assert error["status"] == "UNAVAILABLE"
     assert "forbidden" in error["message"]
     assert "restart" in error["message"]
+    assert '<span class="sure bad">' in service.call("GET", "/").text  # its errors are counted
 
     obstacle.unlink()
     status = wait_for_status(
