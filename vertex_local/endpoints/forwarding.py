@@ -55,7 +55,7 @@ class Forwarder:
         self._routes = Routes(service.store)
         self.in_flight = threading.BoundedSemaphore(MAX_PREDICTIONS)
         self.start = time.time()
-        self._counts: dict[str, RequestCounts] = defaultdict(RequestCounts)
+        self._counts: dict[str, RequestCounts] = defaultdict(lambda: RequestCounts(self.start))
 
     def measured(self, name: str, deployed_id: str, *, num_minutes: int) -> Json:
         """Return what was counted of a deployed model (`RequestCounts.measured`)."""

@@ -23,10 +23,13 @@ class Minute:
 
 
 class RequestCounts:
-    """Counts of the requests that ended in the last hour; one thread adds, any thread reads."""
+    """Counts of the requests that ended in the last hour; one thread adds, any thread reads.
 
-    def __init__(self) -> None:
-        self._began = time.time()
+    `since` is the time of the first request that can have been counted, by time.time.
+    """
+
+    def __init__(self, since: float) -> None:
+        self._since = since
         self._minutes: deque[Minute] = deque(maxlen=NUM_MINUTES)
 
     def add(self, milliseconds: float, *, is_error: bool) -> None:
@@ -50,7 +53,7 @@ class RequestCounts:
         return {
             "num_requests": num_requests,
             "num_errors": sum(minute.num_errors for minute in recent),
-            "rate": num_requests / max(now - max(self._began, first * MINUTE), 1.0),
+            "rate": num_requests / max(now - max(self._since, first * MINUTE), 1.0),
             "median_ms": _percentile(latencies, 0.5),
             "p99_ms": _percentile(latencies, 0.99),
         }

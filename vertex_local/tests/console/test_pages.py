@@ -210,7 +210,7 @@ def sent_requests(service, monkeypatch):
     """Count ten requests, one of them an error, and one half an hour before."""
     now = [200.0]
     monkeypatch.setattr("vertex_local.endpoints.request_counts.time.time", lambda: now[0])
-    counts = RequestCounts()
+    counts = RequestCounts(now[0])
     counts.add(900.0, is_error=False)
     now[0] = 2000.0
     for milliseconds in range(10):
