@@ -134,7 +134,11 @@ def _with_commands(api: VertexApi, model: str, error: VertexError) -> VertexErro
         for served in endpoint["serves"]
         if served["model"] == base
     ]
-    return error.final("\n".join(["it is deployed; first:", *commands])) if commands else error
+    return (
+        error.final("\n".join([f"{shown_model(api, base)} is deployed; first:", *commands]))
+        if commands
+        else error
+    )
 
 
 def set_default_version(api: VertexApi, name: str) -> str:

@@ -20,7 +20,7 @@ def test_a_path_that_would_break_the_json_of_jobs_is_refused(tmp_path, monkeypat
         assert not folder.exists()
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
-    assert cli.main(["models", "list", "--state-dir", "state"]) == 2
+    assert cli.main(["schedule", "run-now", "x", "--state-dir", "state"]) == 2
     assert not any((tmp_path / name).iterdir())
 
 

@@ -126,7 +126,8 @@ def test_total_steps(settings, num_examples, steps):
     assert config(**settings).total_steps(num_examples) == steps
 
 
-def test_folders_come_from_the_output_folder_or_from_vertex():
+def test_folders_come_from_the_output_folder_or_from_vertex(monkeypatch):
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # access to buckets
     assert resolve_folders("out/", {}).model == "out/model"
     names = {
         "AIP_MODEL_DIR": "/m/",
