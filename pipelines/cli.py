@@ -204,19 +204,13 @@ def _parser() -> Parser:
 
 
 def words_to_complete() -> Json:
-    """Return commands, settings, flags of the trainer and built-in workloads, for `completion`."""
+    """Return commands, settings and built-in workloads, for `completion`."""
     from pipelines.config.built_in import RUNS
     from pipelines.config.settings import declared_settings
-    from trainer.config.settings import flag_name
 
-    meanings = {key: schema["description"] for key, schema in declared_settings().items()}
-    train = {flag_name(key[6:]): text for key, text in meanings.items() if key.startswith("train.")}
-    return {
-        "commands": words_of(_parser()),
-        "settings": {f"{key}=": text for key, text in meanings.items()},
-        "flags": train,
-        "workloads": dict.fromkeys(RUNS, "built-in"),
-    }
+    settings = {f"{key}=": schema["description"] for key, schema in declared_settings().items()}
+    workloads = dict.fromkeys(RUNS, "built-in")
+    return {"commands": words_of(_parser()), "settings": settings, "workloads": workloads}
 
 
 def _is_login_error(error: Exception) -> bool:

@@ -15,10 +15,14 @@ CLOUD_MOUNT = "/gcs/"
 LOCAL_BUCKETS = "VERTEX_LOCAL_BUCKETS"  # a variable of the local service and its processes
 FILE_SCHEME = "file://"
 # Signs of access to Cloud Storage: without one TensorFlow looks for 20 s for a machine of Google's.
-ACCESS_VARIABLES = (
-    *("GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST", "CLOUD_ML_PROJECT_ID"),
-    *("GCE_METADATA_HOST", "NO_GCE_CHECK", "KUBERNETES_SERVICE_HOST"),
-)
+ACCESS_VARIABLES = [
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "STORAGE_EMULATOR_HOST",
+    "CLOUD_ML_PROJECT_ID",
+    "GCE_METADATA_HOST",
+    "NO_GCE_CHECK",
+    "KUBERNETES_SERVICE_HOST",
+]
 ACCESS_FILES = (CLOUD_MOUNT, "~/.config/gcloud/application_default_credentials.json")
 MACHINE_FILE = Path("/sys/class/dmi/id/product_name")
 

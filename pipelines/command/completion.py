@@ -1,4 +1,4 @@
-"""Completion in a shell: `trainyard --complete SHELL LINE` prints the words that may follow.
+"""Completion in a shell: `trainyard --complete LINE` prints the words that may follow.
 
 A shell waits for it, so it imports the standard library only, starts no service and asks no
 network: names come from the local service's database, commands and settings from a file that is
@@ -19,11 +19,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+# Bash replaces only what follows the last of =, : and @ in a word.
 SCRIPTS = {
     "bash": """\
 _trainyard() {
-  local IFS=$'\\n'
-  COMPREPLY=($("$1" --complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+  local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}"
+  local word="${line##*[[:space:]]}"
+  local kept="${word%"${word##*[=:@]}"}"
+  COMPREPLY=($("$1" --complete "$line" 2>/dev/null))
+  COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
+  COMPREPLY=("${COMPREPLY[@]#"$kept"}")
   if [[ ${COMPREPLY[0]} == *[=/] ]]; then compopt -o nospace 2>/dev/null; fi
 }
 complete -o default -F _trainyard trainyard
@@ -32,7 +37,9 @@ complete -o default -F _trainyard trainyard
 #compdef trainyard
 _trainyard() {
   local -a names
-  names=("${(@f)$("${words[1]}" --complete zsh "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)}")
+  names=("${(@f)$("${words[1]}" --complete "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)}")
+  names=("${(@)names//:/\\\\:}")
+  names=("${(@)names//$'\t'/:}")
   if [[ -z $names[1] ]]; then
     compset -P '*='
     _files
@@ -47,9 +54,9 @@ if [[ $funcstack[1] == _trainyard ]]; then _trainyard "$@"; else compdef _trainy
     "fish": """\
 function __trainyard_complete
   set -l words (commandline -opc)
-  set -l names ($words[1] --complete fish (commandline -cp | string collect) 2>/dev/null)
+  set -l names ($words[1] --complete (commandline -cp | string collect) 2>/dev/null)
   if set -q names[1]
-    printf '%s\\n' $names
+    printf '%s\n' $names
   else
     __fish_complete_path (commandline -ct)
   end
@@ -60,7 +67,6 @@ complete -c trainyard -f -a '(__trainyard_complete)'
 ROOT = Path(__file__).parents[2]
 SOURCES = ("pipelines/command", "pipelines/config", "trainer/config")
 END = "\x1f"  # of the line: the last word may be empty
-BREAKS = "=:@"  # of COMP_WORDBREAKS: bash replaces only what follows them
 PLAIN = re.compile(r"[\w./@:=,+~-]+")  # needs no quotes
 NEWEST = """
 SELECT * FROM (SELECT {name}, substr(state, instr(state, 'STATE_') + 6) || ' ' || create_time
@@ -86,24 +92,17 @@ FROM listed l JOIN resources r USING (position) JOIN resources v
 ON v.collection = r.name || '/versions' WHERE l.kind = 'models' ORDER BY v.position DESC)""",
     "TASK": """
 SELECT DISTINCT json_extract(t.value, '$.name'), ''
-FROM (SELECT digest FROM spec_uses WHERE name GLOB '*/' || :run ORDER BY rowid DESC LIMIT 1)
+FROM (SELECT DISTINCT digest FROM spec_uses ORDER BY rowid DESC LIMIT 3)
 JOIN specs s USING (digest), json_tree(s.body) t WHERE t.key = 'taskInfo' AND json_extract(s.body,
 '$.components."' || json_extract(s.body, t.path || '.componentRef.name') || '".dag') IS NULL""",
 }
 Words = dict[str, str]  # with their meanings
 
 
-def main(shell: str, line: str) -> int:
-    """Print the words that may end a command line, in the form of a shell's script."""
+def main(line: str) -> int:
+    """Print the words that may end a command line, each with its meaning after a tab."""
     for word, meaning in completions(line).items():
-        if shell == "bash":
-            current = re.split(r"\s", line)[-1]
-            start = max(current.rfind(mark) for mark in BREAKS) + 1
-            print(word[start:] if word.startswith(current[:start]) else word)
-        elif shell == "zsh":
-            print(f"{word.replace(':', chr(92) + ':')}:{meaning}")
-        else:
-            print(f"{word}\t{meaning}")
+        print(f"{word}\t{meaning}")
     return 0
 
 
@@ -114,7 +113,7 @@ def completions(line: str) -> Words:
     except ValueError:  # an open quote: a file
         return {}
     current, words, options = current.removesuffix(END), _words(), dict[str, str]()
-    node, arguments, option = words["commands"], list[str](), ""
+    node, num_arguments, option = words["commands"], 0, ""
     for word in before:
         if option:
             options[option], option = word, ""
@@ -123,15 +122,13 @@ def completions(line: str) -> Words:
         elif word in node["commands"]:
             node = node["commands"][word]
         else:
-            arguments.append(word)
-    kinds = [*node["arguments"][: len(arguments) + 1], ""]  # the last may be repeated
+            num_arguments += 1
+    kinds = [*node["arguments"][: num_arguments + 1], ""]  # the last may be repeated
     found = node["kinds"][option] if option else kinds[-2:][0]
-    if "--" in before:
-        found = words["flags"]
-    elif not option and (current.startswith("-") or node["commands"]):
+    if not option and (current.startswith("-") or node["commands"]):
         found = node["words"]
     elif isinstance(found, str):
-        found = _names(found, current, words, options, run="".join(arguments[:1]))
+        found = _names(found, current, words, options)
     return {
         word: text
         for word, text in found.items()
@@ -139,24 +136,23 @@ def completions(line: str) -> Words:
     }
 
 
-def _names(kind: str, current: str, words: dict[str, Words], options: Words, *, run: str) -> Words:
+def _names(kind: str, current: str, words: dict[str, Words], options: Words) -> Words:
     """Return the values of an argument or option by its placeholder, such as `RUN` or `JOB|DIR`."""
     if kind.startswith("KEY=VALUE"):
         return words["settings"]
     if kind in ("WORKLOAD", "PACKAGE"):
-        own = {f"{os.path.dirname(file)}/": "workload" for file in glob.glob("*/workload.py")}
-        return {**words["workloads"], **own, **_files(current)}
+        return {**words["workloads"], **_files(current)}
     if kind == "CLUSTER" and not current:
         return _files("configs/clusters/")
     found = _files(current) if kind.endswith("|DIR") else {}
     if options.get("--on") != "vertex":
         folder = options.get("--state-dir") or os.environ.get("TRAINYARD_DIR", ".trainyard")
         kind = "MODEL@VERSION" if "MODEL" in kind and "@" in current else kind
-        found |= _rows(Path(folder, "vertex", "vertex.db"), kind, run=run.replace("latest", "*"))
+        found |= _rows(Path(folder, "vertex", "vertex.db"), kind)
     return found
 
 
-def _rows(path: Path, kinds: str, *, run: str) -> Iterator[tuple[str, str]]:
+def _rows(path: Path, kinds: str) -> Iterator[tuple[str, str]]:
     """Yield names and meanings; none if there is no database, or it cannot be read now."""
     queries = [QUERIES[kind] for kind in kinds.split("|") if kind in QUERIES]
     if not queries or not path.is_file():
@@ -166,7 +162,7 @@ def _rows(path: Path, kinds: str, *, run: str) -> Iterator[tuple[str, str]]:
         closing(sqlite3.connect(database_uri(path), uri=True, timeout=0.05)) as database,
     ):
         for query in queries:
-            yield from database.execute(query, {"run": run})
+            yield from database.execute(query)
 
 
 def database_uri(path: Path) -> str:

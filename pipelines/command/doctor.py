@@ -65,11 +65,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _of_machine(state_dir: Path) -> Iterator[Check]:
-    is_known = (3, 11) <= sys.version_info < (3, 14)
-    yield Check("python", platform.python_version(), is_known, "make setup PYTHON=python3.13")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
-    detail = f"{machine_cores()} cores, {memory:.1f} GB of memory"
-    yield Check("machine", detail, memory > LEAST_MEMORY_GB, "use one with 4 GB")
+    detail = f"Python {platform.python_version()}, {machine_cores()} cores, {memory:.1f} GB"
+    is_right = (3, 11) <= sys.version_info < (3, 14) and memory > LEAST_MEMORY_GB
+    yield Check("machine", detail, is_right, "use Python 3.11, 3.12 or 3.13, and 4 GB of memory")
     folder = next(each for each in (state_dir, *state_dir.parents) if each.exists())
     free = shutil.disk_usage(folder).free / GIGABYTE
     mend = "trainyard prune --older-than 30d"
@@ -103,8 +102,8 @@ def _of_state(state_dir: Path, root: Path) -> Iterator[Check]:
         found = str(error)
     mend = f"restore a copy, or start without it: mv {root} {root}.old"
     yield Check("database", f"{path}: {found}", found == "ok", mend)
-    newest = max(file.stat().st_mtime for file in (ROOT / "vertex_local").rglob("*.py"))
-    is_old = 0 < service_start(root) < newest
+    files = (ROOT / "vertex_local").rglob("*.py")
+    is_old = 0 < service_start(root) < max((file.stat().st_mtime for file in files), default=0)
     detail = "runs with older code" if is_old else "runs, or is started by a command"
     yield Check("service", detail, not is_old, f"vertex-local stop --root {root}")
 
@@ -114,8 +113,7 @@ def _of_project(arguments: argparse.Namespace) -> Check:
 
     try:
         target = target_of(arguments, needs_bucket=False)
-        api = connect(target.project, target.location)
-        api.get(f"{api.parent}/models", pageSize="1")
+        connect(target.project, target.location).get(f"{target.parent}/models", pageSize="1")
     except GoogleAuthError as error:
         return Check("credentials", str(error), False, "gcloud auth application-default login")
     except (ConfigError, VertexError) as error:

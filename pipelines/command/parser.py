@@ -62,13 +62,10 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, unknown: list[str], command: list[str]) -> NoReturn:
         """Exit because of arguments that no command has; `command` if it passes flags on."""
         message = f"unrecognized arguments: {' '.join(unknown)}"
-        is_flag = command and unknown[0].startswith("-") and not _hint(unknown[0], _options(self))
-        if is_flag:
-            known = [word for word in command if word not in unknown]
-            flags = [word.replace("train.", "--") for word in unknown if word != "--set"]
-            message += (
-                f"; flags of the trainer follow --: {shlex.join([self.prog, *known, '--', *flags])}"
-            )
+        if command and unknown[0].startswith("-") and not _hint(unknown[0], _options(self)):
+            words = [self.prog, *(word for word in command if word not in unknown), "--"]
+            words += [word.replace("train.", "--") for word in unknown if word != "--set"]
+            message += f"; flags of the trainer follow --: {shlex.join(words)}"
         self.error(message)
 
     def error(self, message: str) -> NoReturn:

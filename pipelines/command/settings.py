@@ -27,11 +27,22 @@ groups in run.yaml. Without --all, those that the workload changes, and those th
   trainyard settings churn/
 """
 INDENT = "    "
-USUAL = {
-    *("max_examples", "keep_endpoint", "prepare.files", "gate.min_gain", "release.approval"),
-    *("train.epochs", "train.batch_size", "train.learning_rate", "train.optimizer"),
-    *("train.patience", "train.seed", "cluster.strategy", "cluster.workers", "cluster.spot"),
-}
+USUAL = [
+    "max_examples",
+    "keep_endpoint",
+    "prepare.files",
+    "gate.min_gain",
+    "release.approval",
+    "train.epochs",
+    "train.optimizer",
+    "train.batch_size",
+    "train.learning_rate",
+    "train.patience",
+    "train.seed",
+    "cluster.strategy",
+    "cluster.workers",
+    "cluster.spot",
+]
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:

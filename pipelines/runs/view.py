@@ -37,11 +37,10 @@ PROGRESS_REPLICA = "chief/0"  # the replica that logs progress
 # What KFP logs of itself in each step: where the code is, and the whole input as JSON.
 KFP_PREFIX = re.compile(r"\[KFP Executor \S+ \S+ \w+\]: ")
 KFP_INPUT = "Got executor_input:"
-KFP_LINES = (
-    *("Looking for component ", "Loading KFP component ", KFP_INPUT),
-    *("Wrote executor output file ", "Did not write output file"),
+KFP_LINE = re.compile(
+    rf"Looking for component |Loading KFP component |{KFP_INPUT}|Wrote executor output file "
+    r"|Did not write output file|.*RuntimeWarning: 'kfp\.dsl\.executor_main' found in sys\.modules"
 )
-KFP_WARNING = "RuntimeWarning: 'kfp.dsl.executor_main' found in sys.modules"
 MIN_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 1.0
 DELAY_GROWTH = 1.2
@@ -182,7 +181,7 @@ def run_log_lines(
             in_input -= {name} if line == "}" else set()
         elif line == KFP_INPUT:
             in_input.add(name)
-        elif not line.startswith(KFP_LINES) and KFP_WARNING not in line:
+        elif not KFP_LINE.match(line):
             yield f"{name}  {line}"
 
 

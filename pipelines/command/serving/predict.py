@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from components.shared.vertex.creations import create_labelled
-from pipelines.command.actions import add_json, describe, print_json
+from pipelines.command.actions import add_json, describe
 from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of, run_module
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
@@ -101,8 +101,5 @@ def _create_job(arguments: argparse.Namespace) -> int:
             machine=arguments.machine,
             num_replicas=arguments.replicas,
         )
-        job = create_labelled(api, "batchPredictionJobs", request)
-        if arguments.json:
-            return print_json(job)
-        print(job["name"])
+        print(create_labelled(api, "batchPredictionJobs", request)["name"])
     return OK

@@ -8,7 +8,7 @@ import pytest
 from components.shared.vertex.labels import RUN_LABEL
 from pipelines.command.actions import chosen, print_json
 from pipelines.errors import ResourceError
-from pipelines.resources.kinds import JOB, RUN
+from pipelines.resources.kinds import JOB, Kind
 from pipelines.resources.table import TextTable, table_lines
 
 pytestmark = pytest.mark.fast
@@ -23,34 +23,21 @@ def test_letters_are_printed_as_they_are_if_stdout_has_them(monkeypatch, encodin
     assert shown in stdout.read()
 
 
-class FakeApi:
-    """A service whose newest job and run are a run's."""
-
-    parent = "projects/p/locations/l"
-
-    def list_resources(self, collection, **_):
-        name = {"customJobs": "7", "pipelineJobs": "m-1"}[collection]
-        body = {"displayName": "train" if name == "7" else name, "labels": {RUN_LABEL: "m-1"}}
-        return [{"name": f"{self.parent}/{collection}/{name}", "createTime": "1", **body}]
-
-    def get(self, name):
-        return self.list_resources(name.split("/")[-2])[0]
-
-    find = get
-
-
 def test_latest_is_named_and_confirmed_and_is_no_training_of_a_run(monkeypatch):
+    name = "projects/p/locations/l/customJobs/7"
+    job = {"name": name, "displayName": "train", "labels": {RUN_LABEL: "m-1"}}
+    monkeypatch.setattr(Kind, "get", lambda *_: job)
     said = r"latest is job 7 \(train\) of run m-1; .*trainyard runs cancel m-1, .*give 7"
     with pytest.raises(ResourceError, match=said):
-        chosen(JOB, FakeApi(), "latest", verb="cancel")
-    assert chosen(JOB, FakeApi(), "7", verb="cancel")["displayName"] == "train"
-    assert chosen(RUN, FakeApi(), "latest", verb="delete")["displayName"] == "m-1", "no terminal"
+        chosen(JOB, None, "latest", verb="cancel")
+    assert chosen(JOB, None, "7", verb="cancel") is job
+    assert chosen(JOB, None, "latest", verb="upload") is job, "without a terminal"
     asked = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "n")
     with pytest.raises(ResourceError, match="nothing was changed"):
-        chosen(RUN, FakeApi(), "latest", verb="delete")
-    assert asked == ["Delete run m-1? [y/N] "]
+        chosen(JOB, None, "latest", verb="upload")
+    assert asked == ["Upload job 7 (train) of run m-1? [y/N] "]
 
 
 def test_a_last_column_that_does_not_fit_stands_below_its_row():

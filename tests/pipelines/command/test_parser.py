@@ -83,11 +83,8 @@ def test_flags_of_the_trainer_are_told_to_follow_two_dashes(capsys, line, said):
     ("line", "meant"),
     [
         ("check chrun", "churn"),
-        ("run ./chrun", "churn"),
         ("run mnist --cluster confgs/singel.yaml", "configs/single.yaml"),
-        ("cluster explain configs/singel.yaml", "configs/single.yaml"),
         ("new x --label y --table customer.csv", "customers.csv"),
-        ("new x --label y --records customer.csv", "customers.csv"),
         ("submit configs/singel.yaml", "configs/single.yaml"),
         ("schedule apply confgs", "configs"),
         ("jobs submit mnist --examples-dir confgs", "configs"),
