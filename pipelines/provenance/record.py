@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from os.path import normpath
 from pathlib import Path
 
 from components.model_version.companions import (
@@ -81,8 +82,9 @@ class Record:
 
     @property
     def files(self) -> dict[str, list[object]]:
-        """Return size and digest of each raw file by its name, as far as they are listed."""
-        return {str(name): facts for name, *facts in self.data.get("files") or ()}
+        """Return size and digest of each raw file by its path, as far as they are listed."""
+        listed = self.data.get("files") or ()
+        return {name if "://" in name else normpath(name): facts for name, *facts in listed}
 
 
 def record_of_version(api: VertexApi, version: Json) -> Record:

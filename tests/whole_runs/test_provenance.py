@@ -30,7 +30,7 @@ def test_a_version_is_made_again_bit_by_bit_and_what_changed_is_named(home):
     code, output = ended(other)
     found = json.loads(output[output.index("{") :])
     assert code == (0 if found["result"] == "the same bits" else 3)
-    assert code == 0 or "variables: " in found["reasons"][0]
+    assert code == 0 or "variables " in found["reasons"][0]
 
     data = home.folder / "data/mnist"
     folder = data.resolve()
@@ -45,4 +45,4 @@ def test_a_version_is_made_again_bit_by_bit_and_what_changed_is_named(home):
     code, output = ended(home.start("reproduce", "mnist@1"))
     assert code == 3, output
     assert "✗ raw files" in output
-    assert f"{images}: other content of the same" in output
+    assert f"{images}: [" in output

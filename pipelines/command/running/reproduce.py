@@ -19,6 +19,7 @@ from pipelines.provenance.stages import (
     RAW_FILES,
     Stage,
     agree,
+    compare,
     data_stages,
     explanations,
     is_asynchronous,
@@ -65,8 +66,6 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     console.print(f"{arguments.name}, made by {summary.run} on {second(summary.created)}")
     source = find_source(record.source, before=summary.created, folder=target.state_dir / "source")
     console.print(f"source: {source.words}")
-    if not record.manifest:
-        console.print("its examples are no longer there, and cannot be compared")
     stages, now = _repeat(record, source, target, state_dir=state_dir, console=console)
     result, reasons = _judge(record, now, stages, is_source=source.is_recorded)
     if arguments.json:
@@ -94,10 +93,10 @@ def _repeat(
     keep_running_without_output()
     with scratch_service(target, source, state_dir=state_dir) as api:
         now = execute(api, record, until=DATA_TASK, target=target, console=console)
-        stages += data_stages(record, now)
+        stages += compare(data_stages(record), data_stages(now))
         if all(stage.is_same for stage in stages):
             now = execute(api, record, until=LAST_TASK, target=target, console=console)
-            stages += model_stages(record, now)
+            stages += compare(model_stages(record), model_stages(now))
     return stages, now
 
 
