@@ -33,7 +33,7 @@ def compare(before: Json, now: Json) -> list[Stage]:
     for name, facts in now.items():
         found = list(differences(before[name], facts))
         more = [f"and {len(found) - MOST} more"] * (len(found) > MOST)
-        words = "; ".join([*found[:MOST], *more]) or f"{len(facts):,} the same"
+        words = "; ".join([*found[:MOST], *more]) or "the same"
         stages.append(Stage(name=name, is_same=not found, words=words))
     return stages
 
