@@ -1,6 +1,7 @@
 """Comparison of two trainings, stage after stage, and what explains their first difference."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ MOST = 3  # differences of a stage that are shown
 VARIABLES = "variables/"
 ASYNCHRONOUS = "parameter_server"
 RAW_FILES = "raw files"
+DIGEST = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,13 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in {**before, **now}:
             yield from differences(before.get(key), now.get(key), f"{name} {key}".strip())
-    elif (first := json.dumps(before)) != (second := json.dumps(now)):
-        yield f"{name}: {cut(first)} before, {cut(second)} now".replace("null", "nothing")
+    elif (first := _shown(before)) != (second := _shown(now)):
+        yield f"{name}: {cut(first)} before, {cut(second)} now"
+
+
+def _shown(value: Any) -> str:
+    """Return a value as JSON, with the first digits of digests."""
+    return DIGEST.sub(r"\1", json.dumps(value)) if value is not None else "nothing"
 
 
 def is_asynchronous(record: Record) -> bool:
