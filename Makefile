@@ -129,9 +129,8 @@ test-newest: $(TOOLS) # with the newest versions of Google's packages that pip f
 	build/newest/bin/pytest -q $(PARALLEL) -c vertex_local/pyproject.toml $(SHORT) $(or $(ARGS),vertex_local/tests)
 
 soak: $(RIVALS) # kills, full disks (as root), damaged files, hostile requests, three weeks: each prints its count
-	for name in random_kills bad_day three_weeks hostile_requests damaged_files interrupted_commands planned_edits $(if $(filter 0,$(shell id -u)),full_disks); do \
+	for name in service_kills random_kills bad_day three_weeks hostile_requests damaged_files interrupted_commands planned_edits $(if $(filter 0,$(shell id -u)),full_disks); do \
 		$(BIN)/python -m tools.soak.$$name || exit 1; done
-	KILL_ROUNDS=100 $(BIN)/pytest -q -s vertex_local/tests/test_random_kills.py
 
 lint: $(TOOLS) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

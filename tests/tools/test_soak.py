@@ -1,11 +1,13 @@
-"""Counts of tools/soak, in small: promotions under load, and a whole run while calls fail."""
+"""Counts of tools/soak, in small: promotions under load, failing calls and kills."""
+
+import time
 
 import pytest
 
 from components.shared.vertex.api import connect
 from tests.conftest import write_mnist
 from tests.support.processes.whole_runs import Home
-from tools.soak import bad_day, promotions
+from tools.soak import bad_day, promotions, service_kills
 
 
 @pytest.mark.timeout(120)
@@ -26,3 +28,14 @@ def test_a_run_succeeds_though_a_tenth_of_all_calls_fails(tmp_path, monkeypatch)
         assert bad_day.run_once(home, connect("local", "us-central1")) == []
 
         assert sum(bad_day.num_faults(home).values()) > 5
+
+
+@pytest.mark.parametrize(
+    ("rounds", "is_refused"),
+    [(4, False), pytest.param(2, True, marks=pytest.mark.linux("PID namespaces"))],
+)
+@pytest.mark.timeout(240)
+def test_random_kills_leave_no_leftovers(tmp_path, rounds, is_refused):
+    left = service_kills.run(tmp_path, rounds, time.time_ns(), is_refused=is_refused)
+
+    assert left == [[]] * (rounds + 1)

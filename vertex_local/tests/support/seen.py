@@ -43,12 +43,6 @@ def running(*words: str) -> list[int]:
     return [process.pid for process in _live() if not set(words).isdisjoint(_command(process))]
 
 
-def marked(variable: str) -> list[int]:
-    """Return the processes that were started with `NAME=VALUE` in their environment."""
-    name, _, value = variable.partition("=")
-    return [process.pid for process in _live() if _environment(process).get(name) == value]
-
-
 def await_end_of(*words: str, timeout_seconds: float = 10) -> None:
     """Wait until no process has one of these arguments."""
     deadline = time.monotonic() + timeout_seconds
