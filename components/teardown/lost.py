@@ -33,17 +33,22 @@ def left_by(resources: RunResources) -> list[str]:
     """Return in words what the teardown of a run would cancel, undeploy and delete."""
     jobs = [job for job in resources.custom_jobs() if job.get("state") not in FINAL_JOB_STATES]
     left = [f"job {ResourceName.from_name(job['name'])}" for job in jobs]
-    removed = []
+    removed = {}
     for record in resources.versions:
         version = version_name(record)
+        shown = f"{record['displayName']}@{version.version}"
         if is_candidate(record):
-            left.append(f"version {version}")
+            left.append(f"version {shown}")
         elif resources.keep_endpoint or resources.served_before:
             continue
-        removed.append(version)
+        removed[version] = shown
     for endpoint in resources.endpoints:
         name = endpoint["displayName"]
-        left += [f"{version} on {name}" for version in removed if find_deployed(endpoint, version)]
+        left += [
+            f"{shown} on {name}"
+            for version, shown in removed.items()
+            if find_deployed(endpoint, version)
+        ]
         still_deployed = [
             deployed_model
             for deployed_model in endpoint.get("deployedModels", [])

@@ -69,14 +69,14 @@ def read_schedules(folder: Path) -> list[ScheduleFile]:
     """
     if not folder.is_dir():
         raise ConfigError(f"the folder {folder} with schedules does not exist{near_path(folder)}")
-    files, problems = [], []
+    files, problems = [], list[str]()
     for path in sorted(folder.glob("*.yaml")):
         try:
             files.append(read_schedule(path))
         except ConfigError as error:
-            problems.append(str(error))
+            problems += error.problems
     if problems:
-        raise ConfigError("\n  ".join(problems))
+        raise ConfigError(*problems)
     return files
 
 
@@ -102,7 +102,7 @@ def read_schedule(path: Path) -> ScheduleFile:
                 raise ConfigError(*problems) from error
             values = {key: value for key, value in values.items() if key not in wrong}
             values |= {key: value for key, value in SOME.items() if key in wrong}
-    if problems and not file.is_package:
+    if not file.is_package:
         try:
             with_settings(find_run(file.source, folder=path.parent), list(file.settings))
         except ConfigError as error:

@@ -573,7 +573,8 @@ def test_what_lost_runs_left_is_listed_and_removed_by_command(
 
     assert main(["teardown"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
-    left = f"version {version}, {version} on digits"
+    shown = f"tiny@{version.version}"
+    left = f"version {shown}, {shown} on digits"
     assert rows == [["run-1", "01-01", "01:00", *left.split()]]
 
     assert main(["teardown", "run-1"]) == 0
