@@ -30,6 +30,7 @@ from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules
 from pipelines.schedules.plan import REQUEST, next_runs, plan_schedule
 from trainer import Json
+from trainer.errors import ConfigError
 
 DEFAULT_FOLDER = Path("configs/schedules")
 WORDS = {  # by action: a mark, and what was done
@@ -93,7 +94,14 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 def _apply(arguments: argparse.Namespace) -> None:
     target = target_of(arguments)
     files = read_schedules(arguments.folder)
-    wanted = [plan_schedule(file, target=target, image=arguments.image) for file in files]
+    wanted, problems = [], list[str]()
+    for file in files:
+        try:
+            wanted.append(plan_schedule(file, target=target, image=arguments.image))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
     for schedule in wanted:
         warn_of_readable_address(schedule.body[REQUEST]["pipelineJob"])
     with service_of(arguments, target, makes_state=True) as service:

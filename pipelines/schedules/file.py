@@ -102,7 +102,7 @@ def read_schedule(path: Path) -> ScheduleFile:
                 raise ConfigError(*problems) from error
             values = {key: value for key, value in values.items() if key not in wrong}
             values |= {key: value for key, value in SOME.items() if key in wrong}
-    if not file.is_package:
+    if problems and not file.is_package:
         try:
             with_settings(find_run(file.source, folder=path.parent), list(file.settings))
         except ConfigError as error:

