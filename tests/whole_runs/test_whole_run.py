@@ -70,18 +70,6 @@ def test_a_training_goes_on_after_a_cancellation_and_a_lost_worker(served):
     assert "Traceback" not in output
 
 
-def test_an_interruption_while_training_tears_everything_down(idle):
-    process = idle.start_run(*LONG)
-    idle.wait_for_replica("chief/0", of=process)
-    process.send_signal(signal.SIGINT)
-
-    code, output = ended(process)
-
-    assert code == INTERRUPTED_EXIT, output
-    assert idle.summary()["state"] == "CANCELLED"
-    idle.assert_nothing_is_left()
-
-
 def test_an_interruption_at_the_start_leaves_nothing(idle):
     process = idle.start_run()
     record = idle.state / "vertex/server.json"

@@ -131,7 +131,9 @@ def test_path_outside_googles_apis_is_not_found(client, path):
         ({"Host": "evil@localhost"}, 403),
         ({"Host": ""}, 403),
         ({"Host": "localhost:80x"}, 403),
+        ({"Host": "127.0.0.1.evil:9000"}, 403),
         ({"Origin": "https://evil"}, 403),
+        ({"Origin": "null"}, 403),
     ],
 )
 def test_foreign_hosts_and_origins_are_refused(client, headers, code):

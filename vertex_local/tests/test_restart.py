@@ -39,26 +39,19 @@ def test_a_serving_endpoint_serves_again(service, endpoint, upload, end):
     assert after["deployedModelId"] == before["deployedModelId"]
 
 
-def test_a_deployment_interrupted_by_a_kill_is_aborted_and_undone(service, endpoint, upload):
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_interrupted_deployment_is_aborted_and_undone(service, endpoint, upload, end):
     model = upload("unhealthy")["model"]
     body = deployment(model)
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     assert not operation["done"]
-    service.kill()
+    getattr(service, end)()
     service.start()
     error = service.call("GET", f"/v1/{operation['name']}").json()["error"]
     assert error == {"code": 10, "message": "interrupted: the service stopped"}
     assert "deployedModels" not in service.do("GET", f"/v1/{endpoint}")
     service.do("DELETE", f"/v1/{model}")
     service.do("DELETE", f"/v1/{endpoint}")
-
-
-def test_stopped_deployment_is_aborted(service, endpoint, upload):
-    body = deployment(upload("unhealthy")["model"])
-    operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
-    assert service.stop() == 0
-    service.start()
-    assert service.call("GET", f"/v1/{operation['name']}").json()["error"]["code"] == 10
 
 
 def test_leftovers_of_an_interrupted_upload_are_removed(service, upload):

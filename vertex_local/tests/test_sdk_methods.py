@@ -111,6 +111,10 @@ def test_models(sdk, model, tmp_path):
     [exported] = (tmp_path / "exported").iterdir()
     assert (exported / "saved_model.pb").read_bytes() == b"model bytes"
 
+    aliases = ["-golden"]
+    sdk.call("Model", "merge_version_aliases", name=f"{name}@2", version_aliases=aliases)
+    with pytest.raises(NotFound):
+        sdk.call("Model", "get_model", name=f"{name}@golden")
     sdk.call("Model", "delete_model_version", name=f"{name}@2")
     sdk.call("Model", "delete_model", name=name)
     with pytest.raises(NotFound):
@@ -275,6 +279,8 @@ def test_schedules(sdk, pipeline_job):
     name = sdk.call("Schedule", "create_schedule", parent=sdk.parent, schedule=schedule).name
     assert [one.name for one in sdk.call("Schedule", "list_schedules", parent=sdk.parent)] == [name]
     sdk.call("Schedule", "pause_schedule", name=name)
+    with pytest.raises(BadRequest, match="PAUSED"):
+        sdk.call("Schedule", "pause_schedule", name=name)
     assert sdk.call("Schedule", "get_schedule", name=name).state == v1.Schedule.State.PAUSED
     sdk.call("Schedule", "resume_schedule", name=name)
     changed = v1.Schedule(name=name, cron="0 4 1 1 *")

@@ -131,20 +131,6 @@ def test_service_continues_until_its_last_user_has_ended(commands):
     assert service_pid(commands.root) is None, "the last user returned before the service had ended"
 
 
-def test_service_stops_when_all_its_users_are_killed(commands):
-    first = commands.submit("first", "--wait")
-    service = psutil.Process(commands.wait_until_running("first"))  # whose pid may be used again
-    second = commands.submit("second", "--wait")
-    commands.wait_until_running("second")
-
-    for one in (first, second):
-        one.kill()
-
-    wait_until(
-        lambda: not service.is_running(), f"the end of {service}", timeout_seconds=WAIT_SECONDS
-    )
-
-
 def test_concurrent_commands_start_one_service(commands):
     commands.root.mkdir(mode=0o700, parents=True)
     commands.root.parent.chmod(0o700)

@@ -143,14 +143,6 @@ def test_undeploy_ends_the_process(service, endpoint, deploy, upload):
     assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
 
 
-def test_stopped_service_leaves_no_prediction_server(own_service, endpoint, deploy, upload):
-    deploy(upload()["model"])
-    pid = predict(own_service, endpoint, 1).json()["predictions"][0]["pid"]
-    assert own_service.stop() == 0
-    assert not is_running(pid)
-    assert not (own_service.root / "server.json").exists()
-
-
 def test_a_split_or_a_model_that_cannot_be_deployed_is_refused_before_anything_starts(
     service, endpoint
 ):

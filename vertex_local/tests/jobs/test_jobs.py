@@ -15,7 +15,6 @@ from vertex_local.errors import ApiError
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import ports
 from vertex_local.tests.support.jobs import job, pool, wait_for_end
-from vertex_local.tests.support.service import sdk_at
 from vertex_local.tests.support.waiting import wait_for_text, wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -296,21 +295,6 @@ def test_a_killed_or_stopped_service_leaves_no_replica_and_recovers(service):
     assert not any(map(psutil.pid_exists, pids.values()))
     service.start()
     assert service.do("GET", f"/v1/{created['name']}")["state"] == "JOB_STATE_CANCELLED"
-
-
-def test_the_sdks_custom_job_runs(service, tmp_path):
-    container = {"image_uri": "image", "command": ["python", "-c", "print('trained')"]}
-    machine = {"machine_type": "n1-standard-4"}
-    custom_job = sdk_at(service).CustomJob(
-        display_name="mnist",
-        worker_pool_specs=[
-            {"machine_spec": machine, "replica_count": 1, "container_spec": container}
-        ],
-        base_output_dir=str(tmp_path / "out"),
-        staging_bucket="gs://not-used",
-    )
-    custom_job.submit(timeout=60)
-    wait_until(lambda: custom_job.state.name == "JOB_STATE_SUCCEEDED", "SUCCEEDED")
 
 
 def test_a_replica_has_its_cpu_and_memory_while_it_runs_and_after_its_end(service):

@@ -2,47 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-from google.api_core import exceptions
-
-
-# Without artifact_uri: `Model.upload` stages every folder that is not gs:// in a bucket first.
-def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform):
-    first = aiplatform.Model.upload(
-        display_name="digits",
-        serving_container_image_uri="example.invalid/tiny",
-        serving_container_command=["python", "-c", "pass"],
-        labels={"run": "a"},
-        version_aliases=["golden"],
-    )
-    assert first.version_id == "1"
-    assert sorted(first.version_aliases) == ["default", "golden"]
-
-    second = aiplatform.Model.upload(
-        parent_model=first.resource_name,
-        display_name="digits",
-        serving_container_image_uri="example.invalid/tiny",
-        is_default_version=False,
-    )
-    assert second.version_id == "2"
-    registry = aiplatform.models.ModelRegistry(first.resource_name)
-    assert [v.version_id for v in registry.list_versions()] == ["1", "2"]
-    assert registry.get_model("golden").version_id == "1"
-
-    registry.add_version_aliases(["default", "golden"], version="2")
-    registry.add_version_aliases(["previous"], version="1")
-    assert registry.get_model().version_id == "2"
-    assert registry.get_version_info("1").version_aliases == ["previous"]
-    registry.remove_version_aliases(["golden"], version="2")
-    with pytest.raises(exceptions.NotFound):
-        registry.get_model("golden")
-
-    assert [m.version_id for m in aiplatform.Model.list(filter='display_name="digits"')] == ["2"]
-    assert aiplatform.Model.list(filter='display_name="letters"') == []
-    registry.delete_version("1")
-    first.delete()
-    assert aiplatform.Model.list() == []
-
 
 def test_the_artifact_uri_of_a_model_is_that_of_the_copy(service, upload, artifact_folder):
     model = upload()

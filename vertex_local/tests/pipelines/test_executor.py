@@ -259,6 +259,7 @@ def test_after_a_failure_running_tasks_end_and_new_ones_start_only_if_slow(tmp_p
             "bad": step(),
             "next": step("long"),
             "loop": loop("inner", "long", items="[1]"),
+            "exit": step("bad", "next", "loop", **ALWAYS),
         },
         inner={"a": step()},
     )
@@ -267,7 +268,8 @@ def test_after_a_failure_running_tasks_end_and_new_ones_start_only_if_slow(tmp_p
     assert not is_success
     started = [name for kind, _, name in steps.events if kind == "start"]
     assert set(started[:2]) == {"long", "bad"}
-    assert len(started) == 2 + later
+    assert len(started) == 3 + later
+    assert started[-1] == "exit"
     assert ("end", "", "long") in steps.events
 
 

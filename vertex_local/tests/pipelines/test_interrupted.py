@@ -115,7 +115,7 @@ def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(runs)
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"] == {"code": 10, "message": INTERRUPTED}
-    assert task_detail(job, "hang")["error"]["message"] == INTERRUPTED
+    assert task_detail(job, "hang")["error"] == {"code": 9, "message": INTERRUPTED}
     assert task_detail(job, "hang")["startTime"] <= task_detail(job, "hang")["endTime"] <= killed_at
     seen = {"state": "FAILED", "error": INTERRUPTED, "seen": "PIPELINE_STATE_RUNNING"}
     assert notes(runs) == [seen]

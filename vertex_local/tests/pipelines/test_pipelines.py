@@ -18,7 +18,7 @@ from kfp import compiler, dsl
 
 from vertex_local.pipelines import journal
 from vertex_local.tests.support.pipeline_runs import STEP, Runs, left_in, task_detail, task_states
-from vertex_local.tests.support.pipeline_steps import echo, hang, job_hangs, leave_note
+from vertex_local.tests.support.pipeline_steps import echo, hang, leave_note
 from vertex_local.tests.support.seen import is_running
 from vertex_local.tests.support.service import (
     PRELOAD_KFP,
@@ -346,19 +346,6 @@ def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(runs,
     assert runs.note()["state"] == "CANCELLED"
     assert not any(is_running(pid) for pid in pids)
     assert_removed(runs.log(job), temp)
-
-
-def test_cancelling_a_run_cancels_its_custom_job(runs, tmp_path):
-    job = runs.submit(job_hangs, parameterValues={"folder": str(tmp_path)})
-    [pid] = runs.pids()
-    runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
-    job = runs.wait(job)
-    assert job["state"] == "PIPELINE_STATE_CANCELLED"
-    assert task_states(job) == {"custom-training-job": "CANCELLED", "leave-note": "SUCCEEDED"}
-    trained = runs.service.do("GET", "customJobs")["customJobs"]
-    assert "JOB_STATE_CANCELLED" in [one["state"] for one in trained]
-    assert runs.note()["state"] == "CANCELLED"
-    assert not is_running(pid)
 
 
 def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(runs, tmp_path, temp):

@@ -11,7 +11,6 @@ NAME = "projects/p/locations/l/pipelineJobs/run-1"
 LEAVES = [
     Leaf("/step", "step", "A step"),
     Leaf("/exit", "exit", "exit", is_exit=True),
-    Leaf("inner/exit", "exit", "exit", is_exit=True),
 ]
 MADE = Result(True, TaskValues({"out": 1}))
 NOTHING = Result(False)
@@ -65,7 +64,7 @@ def test_after_cancelling_only_exit_tasks_start_within_their_timeout(
     assert execute(run, "/step") == NOTHING
     assert execute(run, "/exit") == MADE
     run.journal_untriggered()
-    assert details(tmp_path)[:2] == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
+    assert details(tmp_path) == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
     assert "cancelled" in run.error_message()
 
     monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.0)
@@ -87,17 +86,6 @@ def test_an_exit_task_is_stopped_at_its_timeout_after_cancelling(make_run, tmp_p
 
     run.run_task("/exit", scope="", execute=work)
     assert details(tmp_path) == [("exit", "CANCELLED")]
-
-
-@pytest.mark.parametrize(
-    ("policy", "starts"),
-    [("PIPELINE_FAILURE_POLICY_FAIL_FAST", False), ("PIPELINE_FAILURE_POLICY_FAIL_SLOW", True)],
-)
-def test_failing_fast_starts_only_exit_tasks(make_run, policy, starts):
-    run = make_run(failurePolicy=policy)
-    execute(run, "/step", ValueError("broken"))
-    assert execute(run, "/step").is_success is starts
-    assert execute(run, "/exit").is_success
 
 
 def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path):
@@ -135,27 +123,8 @@ def test_after_an_interruption_only_exit_tasks_start_and_successes_are_known(mak
     assert execute(run, "/step", scope="/loop-iteration-1") == NOTHING
     assert execute(run, "/exit") == MADE
     run.journal_untriggered()
-    assert details(tmp_path)[:2] == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
+    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
     assert run.error_message() == "interrupted: gone"
-
-
-def test_an_interrupted_task_has_failed_and_an_exit_task_runs_again(make_run, tmp_path):
-    run = make_run()
-    execute(run, "/step")
-    run.run_task("/exit", scope="", execute=lambda task: interrupt(tmp_path) or TaskValues())
-    path = tmp_path / journal.FILE_NAME
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:4]))  # as it was when the runner ended
-    [_, exit_task] = journal.task_details(journal.read(tmp_path))
-    assert exit_task["state"] == "FAILED"
-    assert exit_task["error"] == {"code": 9, "message": "interrupted: gone"}
-
-    run = make_run()
-    assert run.previous.success("/step", "")
-    assert run.previous.success("/exit", "") is None
-    assert execute(run, "/exit") == MADE
-    names = [one["taskUniqueName"] for one in journal.task_details(journal.read(tmp_path))]
-    assert names == ["step", "exit", "exit-run-2"]
 
 
 def test_cancelling_an_interrupted_run_has_no_effect(make_run, tmp_path):
@@ -176,15 +145,6 @@ def test_exit_tasks_of_a_cancelled_and_interrupted_run_have_a_timeout(
     assert run.is_cancelled
     assert run.previous.success("/step", "")
     assert execute(run, "/exit") == NOTHING
-
-
-def test_an_exit_task_of_a_graph_that_had_not_started_does_not_run(make_run, tmp_path):
-    execute(make_run(), "/step")
-    interrupt(tmp_path)
-    run = make_run()
-    assert run.previous.success("/step", "")
-    assert execute(run, "inner/exit", scope="/inner") == NOTHING
-    assert execute(run, "/exit") == MADE
 
 
 def test_a_run_ends_after_three_runners_that_were_not_stopped(make_run, tmp_path):

@@ -311,16 +311,6 @@ def zombies():
     return found
 
 
-def test_the_replicas_of_a_killed_supervisor_end(spec, run):
-    group = run(spec("chief/0", SLEEP), launch=COLD)
-    wait_until(lambda: pids(group), "a pid")
-    os.kill(supervisor_of(group), signal.SIGKILL)
-    state = group.wait(30)
-    assert state["state"] == "failed"
-    assert "supervisor ended with code -9" in state["message"]
-    assert_ended(*pids(group))
-
-
 SERVICE = """
 import sys, time
 from pathlib import Path

@@ -8,7 +8,7 @@ import yaml
 from kfp import compiler, dsl
 
 from vertex_local.client import ENDS_WHEN_UNUSED_FILE, Lease
-from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service, sdk_at
+from vertex_local.tests.support.service import PARENT, PRELOAD_KFP, running_service
 from vertex_local.tests.support.waiting import wait_until
 
 YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
@@ -42,43 +42,6 @@ def service(tmp_path_factory):
     with running_service(root, *options) as service:
         yield service
     user.close()
-
-
-def test_the_sdk_creates_changes_pauses_resumes_and_deletes(service, package, tmp_path):
-    aiplatform = sdk_at(service)
-    job = aiplatform.PipelineJob(
-        display_name="notes",
-        template_path=str(package),
-        pipeline_root=str(tmp_path / "root"),
-        parameter_values={"text": "hello"},
-        labels={"team": "a"},
-        location="us-central1",
-    )
-    schedule = job.create_schedule(cron=YEARLY, display_name="yearly", max_concurrent_run_count=2)
-    assert schedule.state.name == "ACTIVE"
-    [listed] = aiplatform.PipelineJobSchedule.list(
-        filter='display_name="yearly" AND state="ACTIVE"'
-    )
-    assert listed.resource_name == schedule.resource_name
-    found = service.do("GET", f"/v1/{schedule.resource_name}")
-    assert found["nextRunTime"].endswith("-01-01T02:00:00Z")
-    assert found["createPipelineJobRequest"]["pipelineJob"]["labels"] == {"team": "a"}
-
-    schedule.update(cron="0 5 1 1 *", max_run_count=3)
-    assert (schedule.cron, schedule.max_run_count) == ("0 5 1 1 *", 3)
-    found = service.do("GET", f"/v1/{schedule.resource_name}")
-    assert found["nextRunTime"].endswith("-01-01T05:00:00Z")
-
-    schedule.pause()
-    assert schedule.state.name == "PAUSED"
-    again = service.call("POST", f"/v1/{schedule.resource_name}:pause", {})
-    assert again.json()["error"]["status"] == "FAILED_PRECONDITION"
-    schedule.resume()
-    assert schedule.state.name == "ACTIVE"
-
-    schedule.delete()
-    assert service.call("GET", f"/v1/{schedule.resource_name}").status_code == 404
-    assert aiplatform.PipelineJobSchedule.list(filter='display_name="yearly"') == []
 
 
 def test_runs_start_on_time_once_the_service_stays(service, package, tmp_path):

@@ -2,10 +2,7 @@
 
 import hashlib
 import io
-import multiprocessing
-import os
 import shutil
-import signal
 import struct
 import zlib
 from pathlib import Path
@@ -120,19 +117,6 @@ def test_progress_is_logged(run, flowers, monkeypatch, caplog):
     done = [*range(4, count, 4), count]
     expected = [f"train-00000-of-00001.tfrecord.gz: {n} of {count} images" for n in done]
     assert lines == expected
-
-
-def kill_process(*_, **__) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.linux("forks here, in which what a test replaces stays replaced")
-def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
-    monkeypatch.setattr(shards, "decode_files", kill_process)
-    with pytest.raises(DataError, match=r"a process .* was killed.*--direct-workers"):
-        run(declare(), flowers, num_shards={}, beam_options=THREADS)
-    assert not list(tmp_path.glob("*out-*"))
-    assert multiprocessing.active_children() == []
 
 
 def test_an_image_stays_in_its_split_when_others_are_added(run, flowers):
