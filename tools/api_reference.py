@@ -62,7 +62,7 @@ INTERNAL_OF = {trainyard.Workload: {"name", "reference"}, trainyard.Source: {"fo
 # What commands print with --json: a class whose fields are the keys, or the keys.
 OUTPUTS: dict[str, Any] = {
     "check[]": Finding,
-    "cluster explain": ("file", "format", "cluster", "tf_config", "notes"),
+    "cluster explain": ("format", "cluster", "notes"),
     "doctor[]": Check,
     "endpoints list[]": ("endpoint", "id", "serves", "status"),
     "jobs evaluate": ("METRIC",),

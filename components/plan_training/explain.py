@@ -12,7 +12,6 @@ from components.plan_training.spellings.tf_config import (
     replica_names,
     tf_configs,
 )
-from trainer import Json
 from trainer.cluster.roles import computing_roles
 
 _STRATEGIES = {
@@ -53,18 +52,6 @@ def explain(
         "notes" if remarks else "notes: none",
         *(f"  - {remark}" for remark in remarks),
     ]
-
-
-def explain_json(file: ClusterFile, *, batch_size: int, hosts: Sequence[str] = ()) -> Json:
-    """Return the cluster, the TF_CONFIG of each replica and the notes."""
-    shape = file.spec
-    return {
-        "file": str(file.path),
-        "format": file.spelling,
-        "cluster": json.loads(shape.to_json()),
-        "tf_config": tf_configs(shape, hosts or placeholder_hosts(shape)),
-        "notes": [*file.warnings, *notes(shape, batch_size)],
-    }
 
 
 def notes(shape: Shape, batch_size: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from components.plan_training.cluster_file import SPELLINGS
-from components.plan_training.explain import explain, explain_json
+from components.plan_training.explain import explain, notes
 from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.spellings.tf_config import commands
 from pipelines.command.actions import actions_of, add_json, print_json
@@ -44,7 +44,7 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument(
         "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
-    add_json(parser, "the cluster, its TF_CONFIG and notes as JSON")
+    add_json(parser, "the cluster and the notes as JSON")
     parser.set_defaults(command=_explain)
 
 
@@ -69,11 +69,11 @@ def _explain(arguments: argparse.Namespace) -> None:
         print(yaml.safe_dump(write(file.spec), sort_keys=False).rstrip())
         return
     batch_size = find_run(arguments.workload).train.batch_size
-    hosts = arguments.hosts or file.hosts
     if arguments.json:
-        print_json(explain_json(file, batch_size=batch_size, hosts=hosts))
+        remarks = [*file.warnings, *notes(file.spec, batch_size)]
+        print_json({"format": file.spelling, "cluster": file.spec.to_dict(), "notes": remarks})
         return
-    prices = read_prices(PRICES)
+    hosts, prices = arguments.hosts or file.hosts, read_prices(PRICES)
     print("\n".join(explain(file, batch_size=batch_size, prices=prices, hosts=hosts)))
 
 

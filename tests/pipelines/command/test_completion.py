@@ -19,7 +19,6 @@ RECORDS = {
     "customJobs/1002": {"displayName": "train-mnist", "state": "JOB_STATE_RUNNING"},
     "models/1003": {"displayName": "digits", "aliases": {"default": "2"}},
     "models/1003/versions/2": {"versionId": "2"},
-    "endpoints/e66e": {"displayName": "trial"},
     "schedules/7": {"displayName": "nightly"},
 }
 
@@ -51,14 +50,10 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("runs logs mnist-1 --task ", "evaluate"),
         ("jobs logs 1", "1002"),
         ("jobs cancel ", "latest train-mnist 1002"),
-        ("models show d", "digits"),
         ("models delete digits@", "digits@default digits@2"),
-        ("endpoints delete ", "trial"),
         ("schedule pause ", "nightly"),
         ("run chu", "churn/"),
-        ("run tax", "taxi"),
         ("run mnist --set train.ep", "train.epochs="),
-        ("run mnist --on v", "vertex"),
         ("runs show --on vertex ", ""),
         ("new x --table custo", ""),
         ("check 'chu", ""),

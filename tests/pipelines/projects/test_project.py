@@ -5,7 +5,13 @@ import os
 import pytest
 
 from pipelines.projects import project as projects
-from pipelines.projects.project import Project, code_files, project_of, take_snapshot
+from pipelines.projects.project import (
+    Project,
+    code_files,
+    origin_file,
+    project_of,
+    take_snapshot,
+)
 from trainer.errors import ConfigError
 from trainer.references import SNAPSHOT, valid_name, workload_name
 
@@ -67,6 +73,7 @@ def test_equal_code_is_copied_once_and_changed_code_again(churn, tmp_path):
     (churn / "helpers.py").rename(churn / "others.py")
     assert take_snapshot(Project(churn), state).folder not in (first.folder, second.folder)
     assert sorted(state.glob("code/.new-*")) == []
+    assert origin_file(first.folder).read_text() == str(churn)
 
 
 def test_a_single_file_travels_alone(churn, tmp_path):

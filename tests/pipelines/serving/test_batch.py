@@ -135,25 +135,15 @@ def test_here_a_program_predicts_with_the_folder_of_the_version(api, monkeypatch
         }
 
 
-@pytest.mark.parametrize("name", ["7", "train", "m-1"])
-def test_a_job_or_a_run_stands_for_the_model_that_it_has_trained(name):
+@pytest.mark.parametrize("name", ["7", "m-1"])
+def test_a_job_or_a_run_stands_for_the_model_that_it_has_trained(monkeypatch, name):
     job = {
-        **{"name": f"{PARENT}/customJobs/7", "displayName": "train", "createTime": "1"},
-        **{"state": "JOB_STATE_SUCCEEDED", "labels": {"trainyard_run": "m-1"}},
+        **{"name": f"{PARENT}/customJobs/7", "displayName": "m-1", "state": "JOB_STATE_SUCCEEDED"},
         "jobSpec": {"baseOutputDirectory": {"outputUriPrefix": "/out"}},
     }
-
-    class Api(FakeApi):
-        def list_resources(self, kind, *, filter=""):
-            is_wanted = filter in ('display_name="train"', 'labels.trainyard_run="m-1"')
-            return [job] if kind == "customJobs" and is_wanted else []
-
-        def get(self, name):
-            return {"7": job, "m-1": {**job, "displayName": "m-1"}}.get(name.rpartition("/")[2])
-
-        find = get
-
-    assert batch.find_model_of(Api(), name) == ("/out/model", OWN)
+    monkeypatch.setattr(batch, "training_job", lambda _api, _run: "7")
+    monkeypatch.setattr(FakeApi, "find", lambda _, path: job if path[-2:] in ("/7", "-1") else None)
+    assert batch.find_model_of(FakeApi(), name) == ("/out/model", OWN)
 
 
 def test_a_model_is_called_by_the_folder_of_its_runs_too():
