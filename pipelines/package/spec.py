@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.run_result.settings import parameters_of
 from components.shared.text.user_file import FileError, read_text_file
 from components.shared.text.yaml_text import YamlError, load_documents
 from components.shared.vertex.task_details import images_in
@@ -50,11 +51,7 @@ class Package:
     @property
     def defaults(self) -> Json:
         """Return the parameters' defaults."""
-        return {
-            name: definition["defaultValue"]
-            for name, definition in self.definitions.items()
-            if "defaultValue" in definition
-        }
+        return parameters_of({"pipelineSpec": self.spec})
 
 
 def read_package(text: str, *, source: str, address: str = "") -> Package:

@@ -218,10 +218,8 @@ def _card(api: VertexApi, arguments: argparse.Namespace) -> None:
 
 
 def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:
-    confirm_all = partial(_confirm_all, arguments)
+    def confirm_all(num_versions: int) -> bool:
+        question = f"Delete {arguments.name} with its {num_versions} versions?"
+        return arguments.all or confirmed(question)
+
     print(f"deleted {delete_model(api, arguments.name, confirm_all=confirm_all)}")
-
-
-def _confirm_all(arguments: argparse.Namespace, num_versions: int) -> bool:
-    """Return whether to delete all versions: with --all, or as the user answers at a terminal."""
-    return arguments.all or confirmed(f"Delete {arguments.name} with its {num_versions} versions?")
