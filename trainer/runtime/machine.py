@@ -27,8 +27,9 @@ def machine_facts() -> Json:
     import tensorflow as tf  # here, because commands read what this has written
 
     config = tf.config.threading
-    modules = {name: module for name, module in sys.modules.items() if "." not in name}
-    versions = {name: getattr(module, "__version__", None) for name, module in modules.items()}
+    modules = {name: module for name, module in [*sys.modules.items()] if "." not in name}
+    # Not by getattr, which may import or warn.
+    versions = {name: vars(module).get("__version__") for name, module in modules.items()}
     return {
         "python": platform.python_version(),
         "packages": {name: one for name, one in sorted(versions.items()) if isinstance(one, str)},

@@ -21,6 +21,7 @@ from trainer.runtime.files import delete_folder, read_json, write_json
 from trainer.runtime.tracing import traced
 from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.digests import DIGESTS_FILE, check_files, write_digests
+from trainer.serving.function_names import renumber_functions
 from trainer.serving.outputs import main_output, output_kind
 from trainer.serving.outside_operations import check_graph
 from trainer.serving.rows import check_finite, find_signature, make_zeros, predict_rows
@@ -308,6 +309,7 @@ def export_model(
     served = _ServedModel(workload, model, decision, line, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
+        renumber_functions(f"{temporary}/saved_model.pb")
         decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}
         content = finite({**describe(workload), **decided})
         write_json(f"{temporary}/{DESCRIPTION_FILE}", content)
