@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 SHARES = np.linspace(0, 1, 21)
-# Standard errors by which the loss of a smaller share may be higher; tuned on `DEVELOPMENT` of
-# `python -m benchmarks.defaults`.
-CHANCE = 1 / 3
+# Standard errors by which the loss of a smaller share may be higher, and that of the line alone;
+# the first is tuned on `DEVELOPMENT` of `python -m benchmarks.defaults`.
+CHANCE, CHANCE_OF_LINE = 1 / 3, 1.0
 
 
 class EvalStep:
@@ -164,7 +164,8 @@ def decide_share(
 ) -> DecisionRule:
     """Return the decision with the share of what a net adds to a line that has the least loss.
 
-    Of shares that a few examples cannot tell apart it is the smallest: the model is rather a line.
+    Of shares that a few examples cannot tell apart it is the smallest, and none if they do not show
+    that a line is worse: the model is rather a line.
     """
 
     def blend(share: float) -> np.ndarray:
@@ -173,11 +174,11 @@ def decide_share(
     losses = [label.losses(blend(share), truth) for share in SHARES]
     least = min(losses, key=np.mean)
 
-    def is_as_good(loss: np.ndarray) -> bool:
-        excess = loss - least
-        return bool(excess.mean() <= CHANCE * excess.std() / np.sqrt(len(truth)))
+    def is_as_good(share: int) -> bool:
+        excess, chance = losses[share] - least, CHANCE if share else CHANCE_OF_LINE
+        return bool(excess.mean() <= chance * excess.std() / np.sqrt(len(truth)))
 
-    number = next((n for n, loss in enumerate(losses) if is_as_good(loss)), 0)
+    number = next(filter(is_as_good, range(len(losses))), 0)
     decision = label.decide(blend(SHARES[number]), truth)
     means = {"line_loss": float(losses[0].mean()), "loss_before": float(losses[number].mean())}
     return replace(decision, net_share=float(SHARES[number]), **means)
