@@ -41,8 +41,8 @@ def find_model(api: VertexApi, display_name: str) -> str:
 
 
 def list_versions(api: VertexApi, model: str, *, filter: str = "") -> list[Json]:
-    """Return the versions of a model that `filter` matches, oldest first."""
-    versions = api.list_resources(f"{model}:listVersions", filter=filter)
+    """Return the versions that `filter` matches of a model, named alone or by one, oldest first."""
+    versions = api.list_resources(f"{model.partition('@')[0]}:listVersions", filter=filter)
     return sorted(versions, key=lambda version: int(version["versionId"]))
 
 

@@ -160,7 +160,7 @@ def _is_half_promoted(api: VertexApi, record: Json) -> bool:
     """Return whether the promotion was interrupted between its label and its alias."""
     if not was_promoted(record) or {DEFAULT, PREVIOUS} & set(record.get("versionAliases", [])):
         return False
-    versions = list_versions(api, version_name(record).unversioned)
+    versions = list_versions(api, record["name"])
     default = with_alias(versions, DEFAULT)
     if default is None:
         return True
@@ -170,7 +170,7 @@ def _is_half_promoted(api: VertexApi, record: Json) -> bool:
 
 def _is_stopped(api: VertexApi, record: Json) -> bool:
     """Return whether a person's decision does not allow to promote the version."""
-    versions = list_versions(api, version_name(record).unversioned)
+    versions = list_versions(api, record["name"])
     return bool(stop_of(versions, label_of(record, MODEL_LABEL)))
 
 

@@ -58,9 +58,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
         checks.append(_of_project(arguments))
     if arguments.json:
         print_json([asdict(check) for check in checks])
-    for check in () if arguments.json else checks:
-        words = f"ok     {check.name}: {check.detail}"
-        print(words if check.is_right else f"wrong{words[5:]}; mend it: {check.mend}")
+    else:
+        for check in checks:
+            words = f"ok     {check.name}: {check.detail}"
+            print(words if check.is_right else f"wrong{words[5:]}; mend it: {check.mend}")
     return OK if all(check.is_right for check in checks) else FAILED
 
 

@@ -16,7 +16,6 @@ from components.shared.text.json_object import numbers
 from components.shared.text.value_text import number_text
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, label_of
-from components.shared.vertex.resource_name import ResourceName
 from pipelines.provenance.record import Record, record_of_version
 from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.models import all_versions
@@ -41,7 +40,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
     version = api.get(version_called(api, name).name)
     record, number = record_of_version(api, version), str(version["versionId"])
     called = f"{version['displayName']}@{number}"
-    siblings = list_versions(api, ResourceName.from_name(version["name"]).unversioned)
+    siblings = list_versions(api, version["name"])
     history = [*history_of(siblings), *decision_history(siblings)]
     splits = record.manifest.get("splits", {})
     return {
@@ -165,9 +164,7 @@ def _content(record: Record, name: str, digest: str) -> str:
 
 
 def _has_row(path: Path, column: str, key: str) -> bool:
-    if not column:
-        return False
-    return any(value == key for value in _values(str(path), column))
+    return bool(column) and key in _values(str(path), column)
 
 
 def _values(path: str, column: str) -> Iterator[str]:

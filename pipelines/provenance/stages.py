@@ -102,11 +102,11 @@ def explanations(before: Record, now: Record, *, is_source: bool) -> list[str]:
         reasons.append(f"the source: src-{before.source} made it, and is no commit of this clone")
     if now.machine and before.machine:
         known = before.machine["packages"].keys() & now.machine["packages"]
-        machines = [  # a process may have imported more than it needs
+        then, here = (  # a process may have imported more than it needs
             {**one, "packages": {name: one["packages"][name] for name in sorted(known)}}
             for one in (before.machine, now.machine)
-        ]
-        reasons += islice(differences(*machines), 2 * MOST)
+        )
+        reasons += islice(differences(then, here), 2 * MOST)
     elif now.machine:
         reasons.append("the machine of that training was not recorded")
     if is_asynchronous(before):

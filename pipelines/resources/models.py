@@ -38,8 +38,7 @@ from trainer import Json
 def all_versions(api: VertexApi) -> list[Json]:
     """Return each version of each model, oldest model first."""
     models = sorted(api.list_resources("models"), key=itemgetter("createTime"))
-    names = [ResourceName.from_name(model["name"]).unversioned for model in models]
-    return [version for name in names for version in list_versions(api, name)]
+    return [version for model in models for version in list_versions(api, model["name"])]
 
 
 def models_table(versions: Sequence[Json]) -> TextTable:
@@ -134,11 +133,10 @@ def _with_commands(api: VertexApi, model: str, error: VertexError) -> VertexErro
         for served in endpoint["serves"]
         if served["model"] == base
     ]
-    return (
-        error.final("\n".join([f"{shown_model(api, base)} is deployed; first:", *commands]))
-        if commands
-        else error
-    )
+    if commands:
+        lines = [f"{shown_model(api, base)} is deployed; first:", *commands]
+        return error.final("\n".join(lines))
+    return error
 
 
 def set_default_version(api: VertexApi, name: str) -> str:

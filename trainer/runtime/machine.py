@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from trainer import Json
+from trainer.runtime.cores import machine_cores
 
 MACHINE_FILE = "machine.json"
 PROCESSOR_FILE = Path("/proc/cpuinfo")  # of Linux; a Mac has one kind of instructions
@@ -35,13 +36,15 @@ def machine_facts() -> Json:
         "packages": {name: one for name, one in sorted(versions.items()) if isinstance(one, str)},
         "processor": platform.machine(),
         "instructions": sorted({*INSTRUCTIONS.findall(_processor())}),
-        "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "cores": machine_cores(),
         "threads": [
             config.get_intra_op_parallelism_threads(),
             config.get_inter_op_parallelism_threads(),
         ],
         "devices": [device.name for device in tf.config.list_logical_devices("GPU")],
-        "variables": {name: os.environ[name] for name in sorted(os.environ) if _matters(name)},
+        "variables": {
+            name: os.environ[name] for name in sorted(os.environ) if VARIABLES.fullmatch(name)
+        },
     }
 
 
@@ -57,7 +60,3 @@ def _processor() -> str:
     """Return the line of the first core's flags."""
     text = PROCESSOR_FILE.read_text(encoding="utf-8") if PROCESSOR_FILE.is_file() else ""
     return next((line for line in text.splitlines() if line.startswith(("flags", "Feat"))), "")
-
-
-def _matters(name: str) -> bool:
-    return VARIABLES.fullmatch(name) is not None

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from vertex_local import Json
 from vertex_local.api import fields
@@ -22,8 +23,6 @@ MAX_RUNS, MAX_NOTES = 200, 20
 WAITING = "waiting"
 OTHER_KINDS = ("customJobs", "batchPredictionJobs", "hyperparameterTuningJobs")
 LEAST_FREE_SHARE = 0.05
-ENDED = 'end_time>"{}"'
-NEWEST = "end_time desc"
 WAITING_VERSIONS = f"""
 SELECT position FROM labels JOIN listed USING (position)
 WHERE kind = '{VERSIONS}' AND labels.key GLOB '*{history.STATE}' AND labels.value = '{WAITING}'
@@ -65,16 +64,17 @@ def _serving(service: Service) -> Iterator[Json]:
             }
 
 
+def _ended(service: Service, kind: str, since: str, more: str = "", **options: Any) -> list[Json]:
+    """Return the newest resources of a kind that have ended since a time."""
+    text = f'end_time>"{since}"{more}'
+    page = lists.page(
+        service, Call({}), kind, filter_text=text, order_by="end_time desc", **options
+    )
+    return list(page["rows"])
+
+
 def _failed_runs(service: Service, since: str) -> list[Json]:
-    rows = lists.page(
-        service,
-        Call({}),
-        "pipelineJobs",
-        fields=fields.RUNS,
-        filter_text=ENDED.format(since),
-        order_by=NEWEST,
-        size=MAX_RUNS,
-    )["rows"]
+    rows = _ended(service, "pipelineJobs", since, fields=fields.RUNS, size=MAX_RUNS)
     return [
         row for row in rows if (run_facts(row).get("tone") or words.tone(row["state"])) == "bad"
     ]
@@ -82,13 +82,13 @@ def _failed_runs(service: Service, since: str) -> list[Json]:
 
 def _failed_jobs(service: Service, since: str) -> list[Json]:
     """Return the failed jobs that are not of a run, which has failed itself."""
-    text = f'{ENDED.format(since)} AND state="JOB_STATE_FAILED"'
-    found = [
-        row
+    more = ' AND state="JOB_STATE_FAILED"'
+    return [
+        job
         for kind in OTHER_KINDS
-        for row in lists.page(service, Call({}), kind, filter_text=text, order_by=NEWEST)["rows"]
+        for job in _ended(service, kind, since, more)
+        if not lists.run_of(service, job)
     ]
-    return [job for job in found if not lists.run_of(service, job)]
 
 
 def _waiting(service: Service) -> Iterator[Json]:

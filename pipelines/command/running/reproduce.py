@@ -75,14 +75,13 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     for stage in () if arguments.json else stages:
         mark = "[green]✓[/]" if stage.is_same else "[red]✗[/]"
         console.print(f"{mark} {stage.name:15}{escape(stage.words)}")
-    if result == DIFFERENT:
-        console.print(f"{arguments.name}: {result}, files: {target.state_dir}")
-    else:
+    files = f", files: {target.state_dir}" if result == DIFFERENT else ""
+    if not files:
         shutil.rmtree(target.state_dir, ignore_errors=True)
-        console.print(f"{arguments.name}: {result}")
+    console.print(f"{arguments.name}: {result}{files}")
     for reason in () if arguments.json else reasons:
         console.print(f"  {escape(reason)}")
-    return GATED if result == DIFFERENT else OK
+    return GATED if files else OK
 
 
 def _repeat(

@@ -9,7 +9,6 @@ from typing import Any
 from components.model_version.registry import list_versions
 from components.plan_training.machines import machine_problem
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.resource_name import ResourceName
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -170,8 +169,7 @@ def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
     if "@" in arguments.name:
         return 0
     print()
-    versions = list_versions(api, ResourceName.from_name(version["name"]).unversioned)
-    return print_table(models_table(versions))
+    return print_table(models_table(list_versions(api, version["name"])))
 
 
 def _upload(api: VertexApi, arguments: argparse.Namespace) -> None:

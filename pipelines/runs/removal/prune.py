@@ -13,7 +13,6 @@ from components.model_version.registry import list_versions
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import RUN_LABEL, label_of
-from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import duration, get_model, short_name
@@ -108,8 +107,7 @@ def named_runs(api: VertexApi, names: Sequence[str]) -> dict[str, str]:
             kept[name] = "--keep"
             continue
         version = get_model(api, name)
-        whole = ResourceName.from_name(version["name"]).unversioned
-        versions = [version] if "@" in name else list_versions(api, whole)
+        versions = [version] if "@" in name else list_versions(api, version["name"])
         runs = (label_of(one, RUN_LABEL) for one in versions)
         kept |= {run: f"--keep {name}" for run in runs if run}
     return kept
