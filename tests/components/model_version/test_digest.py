@@ -31,6 +31,8 @@ def test_the_draft_of_a_killed_step_is_not_part_of_the_model(name, model_dir, mo
     assert len(list(model_dir.rglob("*.tmp"))) == 1
 
     assert model_digest(str(model_dir)) == before
+    write_companion(str(model_dir), name, {})
+    assert model_digest(str(model_dir)) == before, "nor is what it writes"
 
 
 def test_a_models_own_file_counts_even_under_a_companions_name(model_dir):

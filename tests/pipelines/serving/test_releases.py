@@ -8,8 +8,8 @@ import pytest
 
 from components.endpoint.deployments import moved_traffic
 from components.endpoint.traffic import with_share
-from components.model_version.champion import find_known, model_digest
-from components.model_version.companions import GOLDEN_FILE, RUN_DIGESTS_FILE, write_companion
+from components.model_version.champion import find_known
+from components.model_version.companions import GOLDEN_FILE, RUN_DIGESTS_FILE
 from components.model_version.history import cause_of
 from components.model_version.registry import list_versions, set_default
 from components.shared.vertex.api import VertexApi
@@ -337,17 +337,6 @@ def test_the_same_model_is_known_by_its_digest_but_not_while_it_is_a_candidate(a
     assert (known("1"), known("2")) == (first.name, third.name), "the newest of several"
     set_default(api, second)
     assert known("2") == second.name, "the default of several"
-
-
-def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):
-    (tmp_path / "a").write_bytes(b"1")
-    before = model_digest(str(tmp_path))
-
-    write_companion(str(tmp_path), GOLDEN_FILE, {"instances": []})
-    assert model_digest(str(tmp_path)) == before
-    assert json.loads((tmp_path / GOLDEN_FILE).read_text()) == {"instances": []}
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert model_digest(str(tmp_path)) != before
 
 
 @pytest.mark.parametrize(
