@@ -65,11 +65,7 @@ def test_the_error_names_the_problem_of_the_body(service, body, message):
     assert message in error_of(response)["message"]
 
 
-def test_sdk_raises_googles_exceptions(service, aiplatform):
-    with pytest.raises(exceptions.NotFound, match="models/404"):
-        aiplatform.Model("404")
-    with pytest.raises(exceptions.NotFound, match="endpoints/404"):
-        aiplatform.Endpoint("404").list_models()
+def test_the_sdk_names_the_id_that_exists(service, aiplatform):
     aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
     with pytest.raises(exceptions.Conflict, match="endpoints/one"):
         aiplatform.Endpoint.create(display_name="one", endpoint_id="one")

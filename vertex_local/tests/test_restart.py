@@ -102,13 +102,6 @@ def test_a_damaged_journal_loses_no_folder_and_is_shown_to_users(service, endpoi
     assert str(folder) in service.call("GET", "/").text
 
 
-def test_ids_are_not_reused_after_a_restart(service, endpoint):
-    service.do("DELETE", f"/v1/{endpoint}")
-    service.stop()
-    service.start()
-    assert service.do("POST", "endpoints", {"displayName": "new"})["name"] != endpoint
-
-
 def test_a_second_service_on_a_root_or_a_port_is_refused_and_stop_is_idempotent(service, tmp_path):
     log, root, port = tmp_path / "log", str(service.root), service.url.rpartition(":")[2]
     code, output = run_cli(log, "serve", "--root", root)

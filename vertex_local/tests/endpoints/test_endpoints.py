@@ -67,8 +67,9 @@ def test_second_version_is_deployed_beside_the_first_and_takes_over(
     assert chosen == {"1", "2"}
 
     undeploy = f"/v1/{endpoint}:undeployModel"
-    response = service.call("POST", undeploy, {"deployedModelId": first["id"]})
-    assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
+    error = service.call("POST", undeploy, {"deployedModelId": first["id"]}).json()["error"]
+    assert error["status"] == "FAILED_PRECONDITION"
+    assert "75% of the traffic" in error["message"]
     service.do(
         "PATCH", f"/v1/{endpoint}?updateMask=trafficSplit", {"trafficSplit": {second["id"]: 100}}
     )

@@ -45,12 +45,6 @@ def test_split_after_undeploying(before, requested, after):
     assert traffic.after_undeploy(before, deployed_id=gone, requested=requested) == after
 
 
-def test_model_with_traffic_is_not_undeployed():
-    with pytest.raises(ApiError, match="50% of the traffic") as error:
-        traffic.after_undeploy(endpoint(d1=50, d2=50), deployed_id="1", requested={})
-    assert error.value.status == "FAILED_PRECONDITION"
-
-
 @pytest.mark.parametrize(
     "requested", [{"0": 99}, {"0": 50, "7": 50}, {"0": -1}, {"0": 150, "1": -50}]
 )

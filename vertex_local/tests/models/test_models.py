@@ -36,8 +36,9 @@ def test_upload_that_cannot_be_written_fails_and_leaves_nothing(own_service, art
 
 def test_only_version_cannot_be_deleted_and_default_moves_to_the_newest(service, upload):
     name = upload()["model"]
-    response = service.call("DELETE", f"/v1/{name}@1:deleteVersion")
-    assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
+    error = service.call("DELETE", f"/v1/{name}@1:deleteVersion").json()["error"]
+    assert error["status"] == "FAILED_PRECONDITION"
+    assert "delete the model" in error["message"]
     for _ in range(2):
         upload(parentModel=name)
     service.do("DELETE", f"/v1/{name}@default:deleteVersion")

@@ -33,11 +33,6 @@ def aliases_of(record, versions):
     return {key: registry.aliases_of(record, version) for key, version in versions.items()}
 
 
-def test_first_version_is_the_default_and_ids_increase(record, versions):
-    assert aliases_of(record, versions) == {"1": ["default"], "2": ["golden"], "3": []}
-    assert record["versionLabels"] == {"number": "1"}
-
-
 def test_view_has_the_fields_of_model_and_version(record, versions):
     record["labels"] = {"team": "a", "run": "old"}
     versions["2"]["labels"] = {"run": "new"}
@@ -91,8 +86,3 @@ def test_default_goes_to_the_newest_when_its_version_is_removed(record, versions
     assert aliases_of(record, versions) == {"2": ["golden"], "3": ["default"]}
     assert record["versionLabels"] == {"number": "3"}
     assert registry.next_version_id(record) == "4"
-
-
-def test_the_only_version_cannot_be_removed(record, versions):
-    with pytest.raises(ApiError, match="delete the model"):
-        registry.remove_version(record, versions["1"], newest=None)

@@ -274,6 +274,9 @@ def test_the_custom_job_of_a_killed_runner_is_cancelled(runs):
     assert by_name.pop(other_name) in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING")
     assert set(by_name.values()) == {"JOB_STATE_CANCELLED"}
     assert runs.note()["state"] == "FAILED"
+    for error in (job["error"], task_detail(job, "custom-training-job")["error"]):
+        assert "SIGKILL" in error["message"]
+    assert "SIGKILL" in runs.note()["error"]
     runs.service.do("POST", f"/v1/{other_name}:cancel", {})
 
 
