@@ -40,6 +40,7 @@ ONLY_PARSED = {
     "trainyard step": "needs a run with a training; whole_runs/test_plan.py runs it",
     "trainyard runs resume": "needs an interrupted training; test_resume.py runs it",
     "trainyard jobs evaluate": "needs a training; test_jobs_submit.py runs it",
+    "trainyard reproduce": "needs a training; test_provenance.py runs it",
     "trainyard tune": "trains many times; test_tune.py runs it",
     "trainyard run cars --from": "needs a tuning job; test_tuning.py builds such a configuration",
     "trainyard predict": "needs a model; test_predict_files.py predicts, test_batch.py runs it",
