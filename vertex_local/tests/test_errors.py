@@ -15,8 +15,6 @@ def error_of(response):
     ("method", "path", "code", "status"),
     [
         ("GET", "/v1/nothing", 404, "NOT_FOUND"),
-        ("GET", "models/5", 404, "NOT_FOUND"),
-        ("GET", "endpoints/5", 404, "NOT_FOUND"),
         ("GET", "operations/5", 404, "NOT_FOUND"),
         ("DELETE", "models/5", 404, "NOT_FOUND"),
         ("POST", "endpoints/5:predict", 404, "NOT_FOUND"),
@@ -43,9 +41,7 @@ def test_error_has_googles_form(service, method, path, code, status):
         (b"[" * 100_000, "depth limit"),
         (b'{"model": ' * 900 + b"1" + b"}" * 900, '"model"'),
         (b'{"model": {"metadata": ' + b'{"a": ' * 300 + b"1" + b"}" * 302, "nested too deeply"),
-        (b'{"model": Infinity}', "not valid JSON"),
         (b'{"model": {"metadata": 1e999}}', "infinity"),
-        (b'{"model": {"metadata": -1e999}}', "infinity"),
         (b'{"model": {"metadata": ' + b"9" * 400 + b"}}", "infinity"),
         (b'{"model": {"metadata": ' + b"9" * 9000 + b"}}", "infinity"),
         (b'{"model": {"displayName": "\\ud800"}}', "surrogate"),

@@ -90,11 +90,12 @@ def test_models(sdk, model, tmp_path):
 
     aliases = ["golden"]
     sdk.call("Model", "merge_version_aliases", name=f"{name}@2", version_aliases=aliases)
-    changed = v1.Model(name=name, display_name="renamed")
-    mask = {"paths": ["display_name"]}
+    changed = v1.Model(name=name, display_name="renamed", labels={"team": "a"}, description="no")
+    mask = {"paths": ["display_name", "labels"]}
     sdk.call("Model", "update_model", model=changed, update_mask=mask)
     read = sdk.call("Model", "get_model", name=f"{name}@golden")
-    assert (read.version_id, read.display_name) == ("2", "renamed")
+    assert (read.version_id, read.display_name, read.description) == ("2", "renamed", "")
+    assert read.labels == {"team": "a"}
 
     evaluation = v1.ModelEvaluation(display_name="test", metrics={"auc": 0.75})
     where = {"parent": f"{name}@2", "model_evaluation": evaluation}

@@ -44,10 +44,3 @@ def test_only_version_cannot_be_deleted_and_default_moves_to_the_newest(service,
     service.do("DELETE", f"/v1/{name}@default:deleteVersion")
     assert service.do("GET", f"/v1/{name}")["versionId"] == "3"
     assert upload(parentModel=name)["modelVersionId"] == "4"
-
-
-def test_update_changes_what_the_mask_names(service, aiplatform, upload):
-    model = aiplatform.Model(upload()["model"])
-    model.update(display_name="renamed", labels={"team": "a"})
-    stored = service.do("GET", f"/v1/{model.resource_name}")
-    assert (stored["displayName"], stored["labels"]) == ("renamed", {"team": "a"})
