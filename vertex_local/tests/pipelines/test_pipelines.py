@@ -1,5 +1,4 @@
 import json
-import os
 import re
 from typing import NamedTuple
 
@@ -66,6 +65,7 @@ def no_parent(parent: dsl.Output[VertexModel]):
 @dsl.component(**STEP)
 def ask(endpoint: dsl.Input[VertexEndpoint], model: dsl.Input[VertexModel]) -> str:
     import json
+    import os
     import urllib.request
 
     host = os.environ["VERTEX_EMULATOR_HOST"]
@@ -140,6 +140,7 @@ def one_step_fails(folder: str):
 
 @dsl.component(**STEP)
 def fail_once(folder: str, kill: bool) -> str:
+    import os
     from pathlib import Path
 
     mark = Path(folder) / f"failed-once-{kill}"
