@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from components.model_version.history import decision_history, history_of
@@ -117,38 +117,28 @@ def _decision(entry: Json) -> str:
     return f"{' to '.join(times)}: {_line(entry['cause'], by, entry['reasons'])}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    """A version that a file has reached; `content` tells whether it was the file as it is now."""
-
-    version: str
-    run: str
-    created: str
-    content: str
-
-
-def reached_by(api: VertexApi, path: Path, *, key: str = "") -> list[Reached]:
+def reached_by(api: VertexApi, path: Path, *, key: str = "") -> list[Json]:
     """Return the versions whose raw files have a file's path or content, oldest first.
 
-    With `key`, without those whose workload names no column as key, or whose file, as it is now,
-    has no row with this value in that column.
+    `file` tells whether it was the file as it is now. With `key`, without those whose workload
+    names no column as key, or if the file, as it is now, has no row with this value in it.
 
     Raises:
-        DataError: the file cannot be read, or no version's workload has a key.
+        DataError: the file cannot be read, or lacks the column.
     """
     digest, name = file_digest(str(path)), str(path.absolute())
     found = []
     for version in all_versions(api):
         record = record_of_version(api, version)
         content = _content(record, name, digest)
-        if content and (not key or _has_row(path, record.key_column, key)):
+        if content and (not key or key in _values(str(path), record.key_column)):
             found.append(
-                Reached(
-                    version=f"{version['displayName']}@{version['versionId']}",
-                    run=label_of(version, RUN_LABEL),
-                    created=second(str(version.get("versionCreateTime", ""))),
-                    content=content,
-                )
+                {
+                    "version": f"{version['displayName']}@{version['versionId']}",
+                    "run": label_of(version, RUN_LABEL),
+                    "created": second(str(version.get("versionCreateTime", ""))),
+                    "file": content,
+                }
             )
     return found
 
@@ -163,12 +153,10 @@ def _content(record: Record, name: str, digest: str) -> str:
     return ELSEWHERE.format(same[0]) if same else ""
 
 
-def _has_row(path: Path, column: str, key: str) -> bool:
-    return bool(column) and key in _values(str(path), column)
-
-
 def _values(path: str, column: str) -> Iterator[str]:
-    """Yield the values of a column of a table's file as texts."""
+    """Yield the values of a column of a table's file as texts, none of no column."""
+    if not column:
+        return
     file = open_table(path)
     if column not in file.names:
         raise DataError(f"{path} has no column {column!r}, the key; it has {', '.join(file.names)}")

@@ -1,7 +1,6 @@
 """`trainyard lineage`: what a version was made of, and which versions have learnt from a file."""
 
 import argparse
-from dataclasses import asdict, astuple
 from pathlib import Path
 
 from components.shared.vertex.api import VertexApi
@@ -42,9 +41,9 @@ def _lineage(api: VertexApi, arguments: argparse.Namespace) -> int:
     if path.is_file():
         found = reached_by(api, path, key=arguments.key)
         if arguments.json:
-            return print_json([asdict(one) for one in found])
+            return print_json(found)
         if found:
-            return print_table(TextTable(HEADINGS, list(map(astuple, found))))
+            return print_table(TextTable(HEADINGS, [tuple(one.values()) for one in found]))
         row = f" with a row of key {arguments.key!r}" if arguments.key else ""
         print(f"no version has read {path}{row}")
         return 0
