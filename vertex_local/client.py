@@ -57,7 +57,7 @@ class LocalService:
     """The `vertex-local serve` process on a root folder, from the view of one of its users.
 
     `options` are passed to `vertex-local serve`, for a service that this user starts, with the
-    interpreter `python`. With `mounts` it runs containers that have access to these folders.
+    interpreter `python` instead of this one. With `mounts` it runs containers that have access to these folders.
     """
 
     def __init__(
@@ -66,10 +66,16 @@ class LocalService:
         *,
         options: Sequence[str] = (),
         mounts: Sequence[Path] | None = None,
-        python: str = sys.executable,
+        python: str = "",
     ) -> None:
         self.root = root
-        self._command = [python, *SERVE[1:], "--while-used", "--root", str(root.absolute())]
+        self._command = [
+            python or SERVE[0],
+            *SERVE[1:],
+            "--while-used",
+            "--root",
+            str(root.absolute()),
+        ]
         self.url = ""
         self.token = ""
         self._mounts = mounts

@@ -29,7 +29,7 @@ SOURCE = Path(pipelines.__file__).parents[1] / "vertex_local"
 
 @contextlib.contextmanager
 def local_service(
-    root: Path, *, mounts: Sequence[Path] | None = None, python: str = sys.executable
+    root: Path, *, mounts: Sequence[Path] | None = None, python: str = ""
 ) -> Iterator["LocalService"]:
     """Use the service on `root` during the block; start it, with `python`, if it does not run.
 
