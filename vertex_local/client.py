@@ -57,7 +57,8 @@ class LocalService:
     """The `vertex-local serve` process on a root folder, from the view of one of its users.
 
     `options` are passed to `vertex-local serve`, for a service that this user starts, with the
-    interpreter `python` instead of this one. With `mounts` it runs containers that have access to these folders.
+    interpreter `python` instead of this one. With `mounts` it runs containers that have access to
+    these folders.
     """
 
     def __init__(
