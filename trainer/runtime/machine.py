@@ -16,10 +16,13 @@ from trainer.runtime.cores import machine_cores
 
 MACHINE_FILE = "machine.json"
 PROCESSOR_FILE = Path("/proc/cpuinfo")  # of Linux; a Mac has one kind of instructions
-INSTRUCTIONS = re.compile(r"(?:avx|fma|amx|f16c|sse|sve|asimd|bf16|i8mm)\w*")
-# Variables that choose kernels, instructions or numbers of threads. TF_CONFIG is the cluster's.
+INSTRUCTIONS = re.compile(r"\b(?:avx|fma|amx|f16c|sse|sve|asimd|bf16|i8mm)\w*")
+# Variables that choose kernels, instructions or numbers of threads. Others that begin with TF_ or
+# NVIDIA_ are of other programs, and may be secrets.
 VARIABLES = re.compile(
-    r"(?!TF_CONFIG$|TF_CPP_)(?:TF|XLA|OMP|MKL|ONEDNN|DNNL|KERAS|CUDA|NVIDIA|OPENBLAS)_\w+"
+    r"TF_(?:AUTOTUNE|CUDA|CUDNN|DETERMINISTIC|DISABLE|ENABLE|FORCE|GPU|MKL|NUM|ONEDNN|USE|XLA)\w*"
+    r"|(?:OMP|MKL|OPENBLAS|ONEDNN|DNNL)_\w+"
+    r"|XLA_FLAGS|KERAS_BACKEND|CUDA_VISIBLE_DEVICES|NVIDIA_TF32_OVERRIDE"
 )
 
 
@@ -31,20 +34,19 @@ def machine_facts() -> Json:
     modules = {name: module for name, module in [*sys.modules.items()] if "." not in name}
     # Not by getattr, which may import or warn.
     versions = {name: vars(module).get("__version__") for name, module in modules.items()}
+    processor = PROCESSOR_FILE.read_text("utf-8") if PROCESSOR_FILE.is_file() else ""
     return {
         "python": platform.python_version(),
         "packages": {name: one for name, one in sorted(versions.items()) if isinstance(one, str)},
         "processor": platform.machine(),
-        "instructions": sorted({*INSTRUCTIONS.findall(_processor())}),
+        "instructions": sorted({*INSTRUCTIONS.findall(processor)}),
         "cores": machine_cores(),
         "threads": [
             config.get_intra_op_parallelism_threads(),
             config.get_inter_op_parallelism_threads(),
         ],
-        "devices": [device.name for device in tf.config.list_logical_devices("GPU")],
-        "variables": {
-            name: os.environ[name] for name in sorted(os.environ) if VARIABLES.fullmatch(name)
-        },
+        "gpus": len(tf.config.list_logical_devices("GPU")),
+        "variables": {name: os.environ[name] for name in filter(VARIABLES.fullmatch, os.environ)},
     }
 
 
@@ -54,9 +56,3 @@ def write_machine(folder: str) -> None:
 
     with tf.io.gfile.GFile(f"{folder}/{MACHINE_FILE}", "w") as file:
         file.write(json.dumps(machine_facts(), indent=1) + "\n")
-
-
-def _processor() -> str:
-    """Return the line of the first core's flags."""
-    text = PROCESSOR_FILE.read_text(encoding="utf-8") if PROCESSOR_FILE.is_file() else ""
-    return next((line for line in text.splitlines() if line.startswith(("flags", "Feat"))), "")

@@ -10,7 +10,9 @@ from rich.markup import escape
 from pipelines.command.actions import add_json, describe, print_json
 from pipelines.command.output import keep_running_without_output
 from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.errors import ResourceError
 from pipelines.exit_codes import GATED, OK
+from pipelines.places.local_service import service_start
 from pipelines.places.target import Target, local_target
 from pipelines.provenance.again import DATA_TASK, LAST_TASK, execute, scratch_service
 from pipelines.provenance.record import Record, whole_record
@@ -62,11 +64,17 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         record = whole_record(api, arguments.name)
     summary, state_dir = record.summary, target_of(arguments, needs_bucket=False).state_dir
     target = local_target(state_dir / SCRATCH / f"{arguments.name}-{summary.run}")
+    if service_start(target.state_dir / "vertex"):
+        raise ResourceError(f"{arguments.name} is being made again by another command")
     shutil.rmtree(target.state_dir, ignore_errors=True)
     console.print(f"{arguments.name}, made by {summary.run} on {second(summary.created)}")
     source = find_source(record.source, before=summary.created, folder=target.state_dir / "source")
     console.print(f"source: {source.words}")
-    stages, now = _repeat(record, source, target, state_dir=state_dir, console=console)
+    try:
+        stages, now = _repeat(record, source, target, state_dir=state_dir, console=console)
+    except KeyboardInterrupt:
+        shutil.rmtree(target.state_dir, ignore_errors=True)
+        raise
     result, reasons = _judge(record, now, stages, is_source=source.is_recorded)
     if arguments.json:
         facts = {"version": arguments.name, "run": summary.run, "source": source.words}
