@@ -172,13 +172,7 @@ class LocalService:
     def _start(self) -> None:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [
-                    *self._command,
-                    "--while-used",
-                    "--root",
-                    str(self.root.absolute()),
-                    *self.options,
-                ],
+                [*self._command, *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

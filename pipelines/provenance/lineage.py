@@ -1,6 +1,7 @@
 """Lineage: what a model version was made of, and which versions have learnt from a file."""
 
 import csv
+import functools
 import io
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from components.shared.vertex.labels import RUN_LABEL, label_of
 from pipelines.provenance.record import Record, record_of_version
 from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.models import all_versions
-from pipelines.resources.names import second, version_called
+from pipelines.resources.names import get_version, second
 from trainer import Json
 from trainer.serving.digests import file_digest
 
@@ -37,7 +38,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
     Raises:
         ResourceError: the name has no version.
     """
-    version = api.get(version_called(api, name).name)
+    version = get_version(api, name)
     record, number = record_of_version(api, version), str(version["versionId"])
     called = f"{version['displayName']}@{number}"
     siblings = list_versions(api, version["name"])
@@ -127,11 +128,12 @@ def reached_by(api: VertexApi, path: Path, *, key: str = "") -> list[Json]:
         DataError: the file cannot be read, or lacks the column.
     """
     digest, name = file_digest(str(path)), str(path.absolute())
+    has_row = functools.cache(lambda column: key in _values(str(path), column))
     found = []
     for version in all_versions(api):
         record = record_of_version(api, version)
         content = _content(record, name, digest)
-        if content and (not key or key in _values(str(path), record.key_column)):
+        if content and (not key or has_row(record.key_column)):
             found.append(
                 {
                     "version": f"{version['displayName']}@{version['versionId']}",

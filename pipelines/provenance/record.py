@@ -9,24 +9,22 @@ from pathlib import Path
 from components.model_version.companions import (
     INPUT_FILE,
     STATISTICS_FILE,
-    read_companion,
+    read_companion_object,
     read_digests,
 )
 from components.model_version.saved_model import DESCRIPTION
+from components.prepare_examples.output.publish import MANIFEST
 from components.run_result.settings import code_digest, parameters_of
 from components.run_result.summary import Summary, summarize
-from components.shared.text.json_object import as_object
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, label_of
 from components.shared.vertex.task_details import outputs_by_task
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import RUN
-from pipelines.resources.names import version_called
+from pipelines.resources.names import get_version
 from trainer import Json, paths
 from trainer.references import SNAPSHOT
 from trainer.runtime.machine import MACHINE_FILE
-
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +50,9 @@ class Record:
     evaluation: Json
     machine: Json
 
-    @property
+    @cached_property
     def summary(self) -> Summary:
-        """Return the facts of the run."""
+        """The facts of the run."""
         return summarize(self.job)
 
     @property
@@ -100,7 +98,7 @@ def whole_record(api: VertexApi, name: str) -> Record:
     Raises:
         ResourceError: it is not; says what is no longer there.
     """
-    version = api.get(version_called(api, name).name)
+    version = get_version(api, name)
     record, run = record_of_version(api, version), label_of(version, RUN_LABEL)
     if not run:
         raise ResourceError(f"{name} was uploaded by hand: no run made it")
@@ -144,5 +142,4 @@ def _lacking(record: Record) -> Iterator[str]:
 
 def _object(folder: str, name: str) -> Json:
     """Return the object in a file, on this machine or in a bucket; {} without the file."""
-    content = read_companion(folder, name) if folder else None
-    return (as_object(content.decode()) or {}) if content is not None else {}
+    return read_companion_object(folder, name) or {}

@@ -12,10 +12,10 @@ from components.shared.text.json_object import as_object
 from components.shared.text.value_text import cut
 from pipelines.provenance.record import Record
 from trainer import Json
+from trainer.cluster import roles
 
 MOST = 3  # differences of a stage that are shown
 VARIABLES = "variables/"
-ASYNCHRONOUS = "parameter_server"
 RAW_FILES = "raw files"
 DIGEST = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 
@@ -79,7 +79,7 @@ def _shown(value: Any) -> str:
 def is_asynchronous(record: Record) -> bool:
     """Return whether the order in which workers finish has an influence on the weights."""
     cluster = as_object(record.parameters.get("cluster", "{}")) or {}
-    return cluster.get("strategy") == ASYNCHRONOUS
+    return roles.is_asynchronous(str(cluster.get("strategy", "")))
 
 
 def agree(before: Record, now: Record) -> bool:

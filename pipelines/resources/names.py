@@ -58,6 +58,11 @@ def get_model(api: VertexApi, name: str) -> Json:
 
 
 def version_called(api: VertexApi, name: str) -> ResourceName:
+    """Return the name of the version `mnist@2`; raise as `get_version`."""
+    return version_name(get_version(api, name))
+
+
+def get_version(api: VertexApi, name: str) -> Json:
     """Return the version that `mnist@2` or `mnist@previous` names.
 
     Raises:
@@ -65,7 +70,7 @@ def version_called(api: VertexApi, name: str) -> ResourceName:
     """
     if not name.partition("@")[2]:
         raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
-    return version_name(get_model(api, name))
+    return get_model(api, name)
 
 
 def shown_model(api: VertexApi, model: str) -> str:
