@@ -296,8 +296,10 @@ def predict(folder: Path, examples: Path, *, seed: int) -> dict[str, np.ndarray]
     predicted = {OURS: np.ravel(values) if is_number else values}
     for name, (model, part) in baselines(workload, splits, seed=seed).items():
         model.fit(getattr(splits["train"], part), splits["train"].labels)
-        use = model.predict if is_number else model.predict_proba
-        predicted[name] = use(getattr(splits["test"], part))
+        inputs = getattr(splits["test"], part)
+        predicted[name] = model.predict(inputs) if is_number else np.zeros_like(values)
+        if not is_number:  # a class may have no row in the train split
+            predicted[name][:, model.classes_.astype(int)] = model.predict_proba(inputs)
     return {**predicted, "labels": labels}
 
 

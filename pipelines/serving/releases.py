@@ -14,10 +14,11 @@ from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
 from components.model_version.decisions import decide, decisions_of, is_rejected
-from components.model_version.history import ROLLBACK, cause_of
+from components.model_version.history import ROLLBACK, cause_of, history_of
 from components.model_version.registry import (
     DEFAULT,
     PREVIOUS,
+    add_alias,
     list_versions,
     set_default,
     version_name,
@@ -107,7 +108,8 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
     former default is undeployed.
     An endpoint that had kept the previous version deployed keeps the former default instead.
     If anything fails before the alias moves, the endpoints are restored. The version that is left
-    is rejected with the reason: no run promotes the same model again.
+    is rejected with the reason: no run promotes the same model again. The default before these two
+    is then the previous version, for one more rollback.
 
     Raises:
         ResourceError: there is no previous version, or it was rejected.
@@ -142,6 +144,8 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
             )
         set_default(api, version, cause=cause_of(ROLLBACK, reason))
         decide(api, former, REJECTED, by=this_person(), reason=reason)
+    if earlier := _last_default(versions, {former, version}):
+        add_alias(api, earlier, PREVIOUS)
     for endpoint in endpoints:
         if not find_deployed(endpoint, version):
             undeploy_version(api, api.get(endpoint["name"]), former, is_awaited=False)
@@ -153,6 +157,13 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
         f" default whatever runs find: trainyard models hold {name} --reason TEXT",
         *(_check_notes(golden, WHOLE) if names else []),
     ]
+
+
+def _last_default(versions: list[Json], other_than: set[ResourceName]) -> ResourceName | None:
+    """Return the version that was the default last, of those that are not rejected."""
+    usable = {str(one["versionId"]): version_name(one) for one in versions if not is_rejected(one)}
+    defaults = (usable.get(entry.version) for entry in reversed(history_of(versions)))
+    return next((name for name in defaults if name and name not in other_than), None)
 
 
 def _hand_over(endpoint: Json, former: ResourceName, split: Split, deployed_id: str) -> Split:

@@ -6,7 +6,8 @@ from vertex_local import Json
 from vertex_local.api.fields import run_facts
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
-from vertex_local.console import runs, training, words
+from vertex_local.console import training, words
+from vertex_local.console.tasks import details_of, with_details
 from vertex_local.console.web import View
 from vertex_local.errors import invalid_argument
 
@@ -20,7 +21,7 @@ def compare(service: Service, call: Call) -> Json:
     names = list(dict.fromkeys(v for key, v in call.query.items() if key.startswith("run")))
     if not LEAST <= len(names) <= MOST:
         raise invalid_argument(f"Runs marked: {len(names)}; mark {LEAST} to {MOST} to compare.")
-    records = [runs.with_details(service, service.store.get(name)) for name in names]
+    records = [with_details(service, service.store.get(name)) for name in names]
     settings = [words.settings(record) for record in records]
     keys = sorted(set().union(*settings))
     differing = [key for key in keys if len({str(of_run.get(key)) for of_run in settings}) > 1]
@@ -59,7 +60,7 @@ def _measured(record: Json) -> Json:
     """Return the numbers in the Metrics artifacts of a run, with the task and the artifact."""
     return {
         f"{detail['taskUniqueName']}/{artifact}: {name}": value
-        for detail in record.get("jobDetail", {}).get("taskDetails", [])
+        for detail in details_of(record)
         for artifact, made in detail.get("outputs", {}).items()
         for entry in made["artifacts"]
         if entry.get("schemaTitle") == METRICS_TYPE
@@ -70,7 +71,7 @@ def _measured(record: Json) -> Json:
 
 def _series(service: Service, record: Json) -> Mapping[str, training.Points]:
     series: Mapping[str, training.Points] = {}
-    for detail in record.get("jobDetail", {}).get("taskDetails", []):
+    for detail in details_of(record):
         for name in detail["jobs"]:
             series = training.series_of(service.store.find(name) or {}) or series
     return series

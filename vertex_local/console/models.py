@@ -6,6 +6,7 @@ from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console import lists
 from vertex_local.console.history import with_history
+from vertex_local.console.tasks import details_of, with_details
 from vertex_local.console.web import RESOURCE, View
 from vertex_local.models import record as registry
 from vertex_local.models import resource as models
@@ -19,16 +20,23 @@ def table(service: Service, call: Call) -> Json:
 
 
 def model(service: Service, call: Call) -> Json:
-    """Return what the page of a model shows: its versions, newest first."""
+    """Return what the page of a model shows: its versions, newest first, or one and its tasks."""
     default = models.resolve(service, call.name("models"))
     page = lists.page(service, call, VERSIONS, parent=default["name"])
-    record = service.store.get(default["name"])
-    versions = [_version(service, registry.view(record, version)) for version in page["rows"]]
+    record, asked = service.store.get(default["name"]), call.query.get("version", "")
+    views = [registry.view(record, version) for version in page["rows"]]
+    if asked:
+        views = [models.resolve(service, f"{default['name']}@{asked}")]
+        page = {"count": 1, "page": 1, "num_pages": 1}
+    versions = [_version(service, view) for view in views]
     return {
         **page,
         "model": _shown(default, service.store.list_kind("endpoints")),
         "versions": versions,
         "runs": [version["run"] for version in versions if version["run"]],
+        "tasks": [task for version in versions for task in _tasks(service, version)]
+        if asked
+        else [],
     }
 
 
@@ -51,6 +59,14 @@ def _version(service: Service, version: Json) -> Json:
         "evaluations": lists.page(service, Call({}), "evaluations", parent=name)["rows"],
         "run": lists.run_of(service, version),
     }
+
+
+def _tasks(service: Service, version: Json) -> list[Json]:
+    """Return the tasks of its run that started before the version was there."""
+    if not version["run"]:
+        return []
+    tasks = details_of(with_details(service, version["run"]))
+    return [task for task in tasks if task.get("startTime", "~") < version["versionCreateTime"]]
 
 
 VIEWS = [

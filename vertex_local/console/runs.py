@@ -8,10 +8,10 @@ from vertex_local.api import fields
 from vertex_local.api.routes import Call, Message
 from vertex_local.api.service import Service
 from vertex_local.console import dag, lists, words
+from vertex_local.console.tasks import details_of, with_details
 from vertex_local.console.web import RESOURCE, View, file_message
 from vertex_local.errors import not_found
 from vertex_local.machine.files import local_path, tail
-from vertex_local.pipelines import journal
 from vertex_local.pipelines import resource as pipelines
 
 CHOICES = ("outcome", "workload")
@@ -57,7 +57,7 @@ def table(service: Service, call: Call) -> Json:
 def run(service: Service, call: Call) -> Json:
     """Return what the page of a run shows."""
     record = with_details(service, service.store.get(call.name(pipelines.KIND.collection)))
-    tasks = record.get("jobDetail", {}).get("taskDetails", [])
+    tasks = details_of(record)
     starts = [task["startTime"] for task in tasks if task.get("startTime")]
     start = min(starts, default=record["createTime"])
     total = max(words.seconds_between(start, record.get("endTime", "")), 0.001)
@@ -98,34 +98,6 @@ def task(service: Service, call: Call) -> Json:
         "preamble": preamble,
         "log": log,
     }
-
-
-def with_details(service: Service, run: Json) -> Json:
-    """Return a run with its tasks; these have also what only the journal has.
-
-    That is the `key` in the specification, the items of their loops, and the `jobs` that a task of
-    Google's components has created, also one that has not ended.
-    """
-    record = pipelines.with_tasks(service, service.store.with_spec(run))
-    events = journal.read(pipelines.KIND.folder_of(service, record["name"]))
-    started = {str(event["id"]): event for event in events if "key" in event}
-    items = {event["scope"]: event["item"] for event in events if "item" in event}
-    created = {str(event["id"]): event["resource"] for event in events if "resource" in event}
-    for detail in record.get("jobDetail", {}).get("taskDetails", []):
-        task_id = detail["taskId"]
-        parts = started[task_id].get("scope", "").split("/")
-        scopes = ("/".join(parts[: end + 1]) for end in range(len(parts)))
-        names = [created[task_id]] if task_id in created else _cached_jobs(detail)
-        detail["key"] = started[task_id]["key"]
-        detail["loop_items"] = [items[scope] for scope in scopes if scope in items]
-        detail["jobs"] = [name for name in names if "Jobs/" in name]
-    return record
-
-
-def _cached_jobs(detail: Json) -> list[str]:
-    text = detail["execution"].get("metadata", {}).get("output:gcp_resources")
-    resources = (words.json_object(text) or {}).get("resources", [])
-    return [str(resource.get("resourceUri", "")).partition("/v1/")[2] for resource in resources]
 
 
 def artifact(service: Service, call: Call) -> Message:
@@ -218,7 +190,7 @@ def _bar(task: Json, start: str, total: float) -> Json:
 
 def _task(service: Service, call: Call) -> tuple[Json, Json]:
     record = with_details(service, service.store.get(call.name(pipelines.KIND.collection)))
-    for detail in record.get("jobDetail", {}).get("taskDetails", []):
+    for detail in details_of(record):
         if detail["taskUniqueName"] == call.args["task"]:
             return record, detail
     raise not_found(f"Task {call.args['task']} of {record['name']}")

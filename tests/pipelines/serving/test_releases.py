@@ -147,6 +147,17 @@ def test_rollback_moves_alias_deployment_and_traffic(api, trainyard):
     assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
 
 
+def test_a_second_rollback_goes_to_the_default_before(api, version, trainyard):
+    for _ in range(3):
+        set_default(api, version())
+
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+    assert aliases(api) == {"1": ["previous"], "2": ["default"], "3": []}
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+    assert aliases(api)["1"] == ["default"]
+    assert trainyard("models", "rollback", "tiny")[0] == 2
+
+
 def resources(api) -> list[tuple]:
     """Return machine type, least and most replicas and targets of each deployed model."""
     [endpoint] = api.list_resources("endpoints")

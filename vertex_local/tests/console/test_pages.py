@@ -192,6 +192,12 @@ def test_page_of_a_model_has_its_versions_with_their_runs_and_evaluations(client
     assert 'by <a href="/runs/p/l/night">' in html
     assert "hold taxi" in html
     assert "version 2 with 100 % of the traffic" in html
+    assert "<h2>Lineage" not in html
+    (link,) = re.findall(r'href="(\?version=2)"', html)
+    lineage = text_of(client, f"/models/p/l/taxi{link}").partition("<h2>Lineage")[2]
+    assert '<a href="/jobs/p/l/night">' in lineage
+    assert "/report.html</code>" in lineage
+    assert client.get("/models/p/l/taxi?version=9").status_code == 404
 
 
 def test_versions_of_a_model_are_in_pages_newest_first(client, service):
