@@ -53,6 +53,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
             "files": record.model_uri,
         },
         "run": asdict(record.summary) if record.job else {},
+        "source": record.source,
         "intended_use": record.described.get("intended_use", ""),
         "data": {
             **record.data,
@@ -79,9 +80,9 @@ def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
     by = run.get("schedule") and f"of the schedule {run['schedule']}"
     yield "run", [_line(version["run"] or "none: uploaded by hand", run.get("outcome"), by)]
     if run:
-        settings, source = run["settings"], f"src-{run['code_digest']}"
+        settings = run["settings"]
         named = (f"{name} {value}" for name, value in settings.items() if value)
-        yield "code", [_line(settings[WORKLOAD], run["project_digest"], source)]
+        yield "code", [_line(settings[WORKLOAD], run["project_digest"], facts["source"])]
         yield "settings", [_line(*named)]
     yield "data", list(_data_lines(facts["data"]))
     if machine:

@@ -75,8 +75,9 @@ class Record:
 
     @property
     def source(self) -> str:
-        """Return the digest of the source that made it, "" of another program's."""
-        return code_digest(self.job)
+        """Return `src-DIGEST` of the source that made it; an image with another tag, "" of none."""
+        digest = code_digest(self.job)
+        return f"src-{digest}" if digest.isalnum() else digest
 
     @property
     def files(self) -> dict[str, list[object]]:

@@ -9,15 +9,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pipelines.errors import ResourceError
 from pipelines.package.image import SOURCE_ROOT, SOURCES, source_digest
 
 LOCK = "requirements.lock"
-MAX_COMMITS = 300
+MAX_COMMITS = 200  # of which each takes 0.4 s
+PREFIX = "src-"
 GIT_TIMEOUT_SECONDS = 60
 SETUP_TIMEOUT_SECONDS = 1800
 NUM_LINES_SHOWN = 5  # of the output of a failed set-up
@@ -36,40 +37,38 @@ class Source:
     is_recorded: bool = True
 
 
-def find_source(digest: str, *, before: str, folder: Path) -> Source:
-    """Return the source with a digest, in `folder` unless it is this one; else this one.
+def find_source(name: str, *, time: str, folder: Path) -> Source:
+    """Return the source `src-DIGEST`, in `folder` unless it is this one; else this one.
 
-    `before` is the time of the run: the newest commit before it is tried first.
+    `time` is that of the run: the commits are tried by their distance from it.
 
     Raises:
         ResourceError: its packages cannot be installed.
     """
-    this = source_digest(SOURCE_ROOT)
-    if digest == this:
-        words = f"src-{digest}, this source"
-        return Source(root=SOURCE_ROOT, python=sys.executable, words=words)
-    for commit in _commits(before):
+    this = PREFIX + source_digest(SOURCE_ROOT)
+    if name == this:
+        return Source(root=SOURCE_ROOT, python=sys.executable, words=f"{name}, this source")
+    for commit in _commits(time) if name.startswith(PREFIX) else ():
         _check_out(commit, folder, *SOURCES)
-        if source_digest(folder) != digest:
+        if PREFIX + source_digest(folder) != name:
             continue
         _check_out(commit, folder)
-        words = f"src-{digest}, the commit {commit[:12]}"
+        words = f"{name}, the commit {commit[:12]}"
         if (folder / LOCK).read_bytes() == (SOURCE_ROOT / LOCK).read_bytes():
             return Source(root=folder, python=sys.executable, words=words)
         return Source(root=folder, python=_set_up(folder), words=f"{words} with its own packages")
-    words = f"src-{this}, this source: src-{digest}, which made it, is no commit of this clone"
+    words = f"{this}, this source: {name}, which made it, is no commit of this clone"
     return Source(root=SOURCE_ROOT, python=sys.executable, words=words, is_recorded=False)
 
 
-def _commits(before: str) -> Iterator[str]:
-    """Yield the commits that changed the image's sources: before a time, then after it."""
+def _commits(time: str) -> list[str]:
+    """Return the commits that changed the image's sources, the nearest to a time first."""
     if not shutil.which("git") or not (SOURCE_ROOT / ".git").exists():
-        return
-    for option in (f"--until={before}", f"--since={before}"):
-        listed = _git(
-            "log", "--all", "--format=%H", f"--max-count={MAX_COMMITS}", option, "--", *SOURCES
-        )
-        yield from listed.decode().split()
+        return []
+    moment = datetime.fromisoformat(time).timestamp()
+    commits = _git("log", "--all", "--format=%ct %H", "--", *SOURCES).decode().splitlines()
+    commits.sort(key=lambda line: abs(int(line.split()[0]) - moment))
+    return [line.split()[1] for line in commits[:MAX_COMMITS]]
 
 
 def _check_out(commit: str, folder: Path, *names: str) -> None:

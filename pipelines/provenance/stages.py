@@ -99,7 +99,7 @@ def explanations(before: Record, now: Record, *, is_source: bool) -> list[str]:
     """Return what is known to differ between two trainings besides the stages."""
     reasons = []
     if not is_source:
-        reasons.append(f"the source: src-{before.source} made it, and is no commit of this clone")
+        reasons.append(f"the source: {before.source} made it, and is no commit of this clone")
     if now.machine and before.machine:
         known = before.machine["packages"].keys() & now.machine["packages"]
         then, here = (  # a process may have imported more than it needs

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from pipelines.provenance import source
 from pipelines.provenance.again import tasks_until
 from pipelines.provenance.record import Record
 from pipelines.provenance.stages import agree, compare, data_stages, explanations, model_stages
@@ -101,3 +102,16 @@ def test_a_pipeline_is_cut_after_a_task_at_any_depth():
     assert [*cut["components"]["group"]["dag"]["tasks"]] == ["a", "b", "inner"]
     assert [*cut["components"]["inner"]["dag"]["tasks"]] == ["last"]
     assert "after" in spec["components"]["inner"]["dag"]["tasks"]
+
+
+def test_commits_are_tried_by_their_distance_from_the_run(monkeypatch, tmp_path):
+    log = b"100 early\n2000 after\n1000 before\n"
+    monkeypatch.setattr(source, "_git", lambda *_: log)
+    tried = []
+    monkeypatch.setattr(source, "_check_out", lambda commit, folder, *_: tried.append(commit))
+    time = "1970-01-01T00:20:00Z"
+
+    found = source.find_source("src-0123456789ab", time=time, folder=tmp_path)
+    assert (tried, found.is_recorded) == (["before", "after", "early"], False)
+    source.find_source("docker.pkg.dev/team/trainyard:1", time=time, folder=tmp_path)
+    assert len(tried) == 3, "an image with another tag names no source"
