@@ -16,11 +16,12 @@ from components.run_result.settings import WORKLOAD
 from components.shared.text.json_object import numbers
 from components.shared.text.value_text import number_text
 from components.shared.vertex.api import VertexApi
-from components.shared.vertex.labels import RUN_LABEL, label_of
+from components.shared.vertex.labels import RUN_LABEL, STATE_LABEL, label_of
 from pipelines.provenance.record import Record, record_of_version
 from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.models import all_versions
 from pipelines.resources.names import get_version, second
+from pipelines.resources.table import fact_lines
 from trainer import Json
 from trainer.serving.digests import file_digest
 
@@ -48,6 +49,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
         "version": {
             "name": called,
             "aliases": version.get("versionAliases", []),
+            "state": label_of(version, STATE_LABEL),
             "created": version.get("versionCreateTime", ""),
             "run": label_of(version, RUN_LABEL),
             "files": record.model_uri,
@@ -76,7 +78,8 @@ def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
     """Yield the kinds of facts that are known, each with its lines."""
     version, run, machine = facts["version"], facts["run"], facts["machine"]
     made = f"created {second(version['created'])}"
-    yield "version", [_line(version["name"], *version["aliases"], made)]
+    called = _line(version["name"], *version["aliases"], version["state"], made)
+    yield "version", [called, version["files"]]
     by = run.get("schedule") and f"of the schedule {run['schedule']}"
     yield "run", [_line(version["run"] or "none: uploaded by hand", run.get("outcome"), by)]
     if run:
@@ -96,6 +99,11 @@ def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
         yield "decisions", [_decision(one) for one in decisions]
     serving = [f"{one['name']}, {one['traffic']} % of its traffic" for one in facts["endpoints"]]
     yield "endpoints", serving or ["none"]
+
+
+def lineage_text(facts: Json) -> str:
+    """Return the facts that are known as lines of a text."""
+    return "\n".join(fact_lines({kind: "\n".join(lines) for kind, lines in lineage_lines(facts)}))
 
 
 def _line(*facts: str | None) -> str:

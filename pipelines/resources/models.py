@@ -19,7 +19,7 @@ from components.model_version.registry import (
 )
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
-from components.shared.vertex.labels import HELD_LABEL, RUN_LABEL, STATE_LABEL, label_of
+from components.shared.vertex.labels import HELD_LABEL
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.endpoints import list_endpoints
@@ -31,7 +31,7 @@ from pipelines.resources.names import (
     version_called,
     when,
 )
-from pipelines.resources.table import TextTable, fact_lines
+from pipelines.resources.table import TextTable
 from trainer import Json
 
 
@@ -53,22 +53,6 @@ def models_table(versions: Sequence[Json]) -> TextTable:
         for version in versions
     ]
     return TextTable(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
-
-
-def version_lines(version: Json) -> list[str]:
-    """Return the facts of a version, a line each."""
-    return fact_lines(
-        {
-            "model": f"{version['displayName']}@{version['versionId']}",
-            "aliases": ", ".join(version.get("versionAliases", [])),
-            "state": label_of(version, STATE_LABEL),
-            "run": label_of(version, RUN_LABEL),
-            "created": f"{when(version, 'versionCreateTime')} UTC",
-            "verdict": version.get("versionDescription", ""),
-            "files": version.get("artifactUri", ""),
-            "image": version.get("containerSpec", {}).get("imageUri", ""),
-        }
-    )
 
 
 def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:

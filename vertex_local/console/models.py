@@ -29,14 +29,13 @@ def model(service: Service, call: Call) -> Json:
         views = [models.resolve(service, f"{default['name']}@{asked}")]
         page = {"count": 1, "page": 1, "num_pages": 1}
     versions = [_version(service, view) for view in views]
+    runs = [version["run"] for version in versions if version["run"]]
     return {
         **page,
         "model": _shown(default, service.store.list_kind("endpoints")),
         "versions": versions,
-        "runs": [version["run"] for version in versions if version["run"]],
-        "tasks": [task for version in versions for task in _tasks(service, version)]
-        if asked
-        else [],
+        "runs": runs,
+        "tasks": [task for run in runs if asked for task in details_of(with_details(service, run))],
     }
 
 
@@ -59,14 +58,6 @@ def _version(service: Service, version: Json) -> Json:
         "evaluations": lists.page(service, Call({}), "evaluations", parent=name)["rows"],
         "run": lists.run_of(service, version),
     }
-
-
-def _tasks(service: Service, version: Json) -> list[Json]:
-    """Return the tasks of its run that started before the version was there."""
-    if not version["run"]:
-        return []
-    tasks = details_of(with_details(service, version["run"]))
-    return [task for task in tasks if task.get("startTime", "~") < version["versionCreateTime"]]
 
 
 VIEWS = [

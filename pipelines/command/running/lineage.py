@@ -20,7 +20,6 @@ this row, as when a person asks to be forgotten. `trainyard reproduce` makes a v
   trainyard lineage data/customers.csv --key 48213
 """
 HEADINGS = ("VERSION", "RUN", "CREATED", "THE FILE")
-WIDTH = 12
 
 
 def add_lineage(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +34,7 @@ def add_lineage(parser: argparse.ArgumentParser) -> None:
 
 
 def _lineage(api: VertexApi, arguments: argparse.Namespace) -> int:
-    from pipelines.provenance.lineage import lineage_lines, lineage_of, reached_by  # PyArrow
+    from pipelines.provenance.lineage import lineage_of, lineage_text, reached_by  # PyArrow
 
     path = Path(arguments.what)
     if path.is_file():
@@ -52,7 +51,5 @@ def _lineage(api: VertexApi, arguments: argparse.Namespace) -> int:
     facts = lineage_of(api, arguments.what)
     if arguments.json:
         return print_json(facts)
-    below = "\n" + " " * WIDTH
-    for name, lines in lineage_lines(facts):
-        print(f"{name:{WIDTH}}{below.join(lines)}")
+    print(lineage_text(facts))
     return 0

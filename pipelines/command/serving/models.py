@@ -29,7 +29,6 @@ from pipelines.resources.models import (
     model_history,
     models_table,
     set_default_version,
-    version_lines,
 )
 from pipelines.resources.names import get_model, short_name
 from trainer.config.trust import add_trust_flags, trust_of
@@ -165,7 +164,9 @@ def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
     version = get_model(api, arguments.name)
     if arguments.json:
         return print_json(version)
-    print("\n".join(version_lines(version)))
+    from pipelines.provenance.lineage import lineage_of, lineage_text  # PyArrow
+
+    print(lineage_text(lineage_of(api, f"{version['displayName']}@{version['versionId']}")))
     if "@" in arguments.name:
         return 0
     print()
