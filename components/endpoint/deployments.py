@@ -28,6 +28,12 @@ SCALED = ("minReplicaCount", "maxReplicaCount", "autoscalingMetricSpecs")
 Move = Callable[[Split, str], Split]
 
 
+def deployed_in(endpoint: Json) -> list[Json]:
+    """Return the deployed models of an endpoint, which Vertex AI leaves out if there are none."""
+    found: list[Json] = endpoint.get("deployedModels", [])
+    return found
+
+
 def traffic_of(endpoint: Json) -> Split:
     """Return the traffic split of an endpoint."""
     return {key: int(value) for key, value in endpoint.get("trafficSplit", {}).items()}
@@ -35,7 +41,7 @@ def traffic_of(endpoint: Json) -> Split:
 
 def is_serving(endpoint: Json) -> bool:
     """Return whether a deployed model has traffic."""
-    deployed = {model["id"] for model in endpoint.get("deployedModels", [])}
+    deployed = {model["id"] for model in deployed_in(endpoint)}
     return any(value > 0 for key, value in traffic_of(endpoint).items() if key in deployed)
 
 
@@ -48,13 +54,13 @@ def version_of(deployed: Json) -> ResourceName:
 
 def find_deployed(endpoint: Json, version: ResourceName) -> str:
     """Return the id of the newest deployed model of a version, "" if it is not deployed."""
-    models = endpoint.get("deployedModels", [])
+    models = deployed_in(endpoint)
     return _newest([model for model in models if version_of(model) == version])
 
 
 def resources_beside(endpoint: Json, version: ResourceName) -> Json:
     """Return `dedicatedResources` of the same model's version with the most traffic, or {}."""
-    models = endpoint.get("deployedModels", [])
+    models = deployed_in(endpoint)
     same = [model for model in models if version_of(model).unversioned == version.unversioned]
     return dict(busiest(endpoint, same).get("dedicatedResources", {}))
 
@@ -93,7 +99,7 @@ def scale(api: VertexApi, endpoint: Json, version: ResourceName, resources: Json
 
     A target that these lack stays as it is. The machine cannot be changed; a warning says so.
     """
-    for deployed in endpoint.get("deployedModels", []):
+    for deployed in deployed_in(endpoint):
         current = deployed.get("dedicatedResources")
         if version_of(deployed) != version or not current:
             continue
@@ -156,7 +162,7 @@ def undeploy_own(api: VertexApi, endpoint: str, deployed_id: str) -> None:
     Another process may have deployed the same version meanwhile, which stays.
     """
     body = api.get(endpoint)
-    if any(model["id"] == deployed_id for model in body.get("deployedModels", [])):
+    if any(model["id"] == deployed_id for model in deployed_in(body)):
         _undeployed(api, body, deployed_id)
 
 
@@ -172,7 +178,7 @@ def _undeployed(
 
 def delete_endpoint(api: VertexApi, endpoint: Json) -> None:
     """Undeploy all models from an endpoint and delete it."""
-    for deployed in endpoint.get("deployedModels", []):
+    for deployed in deployed_in(endpoint):
         undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
     api.wait(api.delete(endpoint["name"]))
 
@@ -190,7 +196,7 @@ def undeploy_idle(
     split = traffic_of(body)
     idle = [
         deployed_model
-        for deployed_model in body.get("deployedModels", [])
+        for deployed_model in deployed_in(body)
         if not split.get(deployed_model["id"])
     ]
     models = {version_of(deployed).unversioned for deployed in idle}
@@ -224,7 +230,7 @@ def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
     Only the local service reports them; the dict is empty on Vertex AI, which returns 404.
     """
     servers = api.find(f"{endpoint}/deployedModels") or {}
-    return {str(server["id"]): server for server in servers.get("deployedModels", [])}
+    return {str(server["id"]): server for server in deployed_in(servers)}
 
 
 def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:
@@ -273,7 +279,7 @@ def _restore_traffic(
 ) -> None:
     """Take back the share that a deployed model got in `moved`, as far as it still has it."""
     body = api.get(endpoint)
-    deployed = {model["id"] for model in body.get("deployedModels", [])}
+    deployed = {model["id"] for model in deployed_in(body)}
     now = traffic_of(body)
     kept = {key: value for key, value in before.items() if key in deployed}
     split = restored(now, deployed_id, before=kept, moved=moved)

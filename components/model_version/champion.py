@@ -5,7 +5,7 @@ from pathlib import Path
 
 from components.errors import StepError
 from components.model_version.companions import (
-    RUN_DIGESTS_FILE,
+    COMPANIONS,
     model_files,
     read_companion,
     read_digests,
@@ -178,7 +178,7 @@ def check_registered(version: Json) -> None:
         StepError: all files are replaced by other ones.
     """
     known = Champion.from_record(version)
-    for name in read_digests(known.model_uri, RUN_DIGESTS_FILE):
+    for name in COMPANIONS:
         read_companion(known.model_uri, name)
     check_replaced(known)
 

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
-from components.endpoint.deployments import busiest, traffic_of, version_of
+from components.endpoint.deployments import busiest, deployed_in, traffic_of, version_of
 from components.endpoint.predict.parity import differences
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
@@ -176,7 +176,7 @@ def is_changed(new: Any, old: Any, *, max_change: float) -> bool:
 
 
 def _serving_version(endpoint: Json, version: ResourceName) -> ResourceName | None:
-    models = endpoint.get("deployedModels", [])
+    models = deployed_in(endpoint)
     other = busiest(endpoint, [model for model in models if version_of(model) != version])
     has_traffic = other and traffic_of(endpoint).get(other["id"])
     return version_of(other) if has_traffic else None

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 
-from components.endpoint.deployments import find_deployed, version_of
+from components.endpoint.deployments import deployed_in, find_deployed, version_of
 from components.errors import StepError
 from components.model_version.registry import is_candidate, version_name
 from components.shared.vertex.api import VertexApi
@@ -51,7 +51,7 @@ def left_by(resources: RunResources) -> list[str]:
         ]
         still_deployed = [
             deployed_model
-            for deployed_model in endpoint.get("deployedModels", [])
+            for deployed_model in deployed_in(endpoint)
             if version_of(deployed_model) not in removed
         ]
         if label_of(endpoint, RUN_LABEL) == resources.run and not still_deployed:

@@ -106,6 +106,18 @@ def print_table(table: TextTable) -> int:
     return 0
 
 
+def add_set(
+    parser: argparse.ArgumentParser,
+    text: str = "change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
+    "may be repeated; `trainyard settings --all` lists them",
+    metavar: str = "KEY=VALUE",
+) -> None:
+    """Add the option `--set`, which may be repeated."""
+    parser.add_argument(
+        "--set", metavar=metavar, action="append", default=[], dest="settings", help=text
+    )
+
+
 def add_json(
     parser: argparse._ActionsContainer, help_text: str = "as Vertex AI returns it"
 ) -> None:

@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
 from pipelines.command.actions import add_json, describe, print_json
 from pipelines.command.completion import ROOT, database_uri
@@ -114,7 +113,7 @@ def _of_project(arguments: argparse.Namespace) -> Check:
 
     try:
         target = target_of(arguments, needs_bucket=False)
-        connect(target.project, target.location).get(f"{target.parent}/models", pageSize="1")
+        target.connect().get(f"{target.parent}/models", pageSize="1")
     except GoogleAuthError as error:
         return Check("credentials", str(error), False, "gcloud auth application-default login")
     except (ConfigError, VertexError) as error:

@@ -3,7 +3,6 @@
 import argparse
 import math
 
-from components.shared.vertex.api import connect
 from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
@@ -72,7 +71,7 @@ def _prune(arguments: argparse.Namespace) -> int:
         raise ConfigError("give --older-than TIME, such as 30d, or --max-gb N, or both")
     target = target_of(arguments)
     with service_of(arguments, target):
-        files = RunFiles(connect(target.project, target.location), target.state_dir)
+        files = RunFiles(target.connect(), target.state_dir)
         runs = decide(
             files,
             older_than_seconds=arguments.older_than,

@@ -63,8 +63,7 @@ class Parser(argparse.ArgumentParser):
         """Exit because of arguments that no command has; `command` if it passes flags on."""
         message = f"unrecognized arguments: {' '.join(unknown)}"
         if command and unknown[0].startswith("-") and not _hint(unknown[0], _options(self)):
-            words = [self.prog, *(word for word in command if word not in unknown), "--"]
-            words += [word.replace("train.", "--") for word in unknown if word != "--set"]
+            words = [self.prog, *(word for word in command if word not in unknown), "--", *unknown]
             message += f"; flags of the trainer follow --: {shlex.join(words)}"
         self.error(message)
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from components.run_result.summary import Summary
-from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -105,7 +105,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     for schedule in wanted:
         warn_of_readable_address(schedule.body[REQUEST]["pipelineJob"])
     with service_of(arguments, target, makes_state=True) as service:
-        api = connect(target.project, target.location)
+        api = target.connect()
         now = datetime.datetime.now(datetime.UTC)
         changes = schedules.differences(wanted, schedules.ours(api), now=now)
         for change in changes:
@@ -165,7 +165,7 @@ def _run_now(arguments: argparse.Namespace) -> int:
     target = target_of(arguments, needs_bucket=False)
     run = new_run_name(arguments.name)
     with service_of(arguments, target) as service:
-        api = connect(target.project, target.location)
+        api = target.connect()
         request = schedules.run_request_of(schedules.find(api, arguments.name), run=run)
         package = Package(source=arguments.name, text="", spec=request["pipelineSpec"])
         submission = Submission(run=run, package=package, config=None, request=request)

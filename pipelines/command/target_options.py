@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import check_data_dir
 from components.prepare_examples.settings.patterns import without_dates
-from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from pipelines.places.local_service import check_image, local_service
 from pipelines.places.target import (
     Target,
@@ -159,7 +159,7 @@ def api_of(
     """
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target, makes_state=makes_state) as service:
-        yield connect(target.project, target.location)
+        yield target.connect()
         if service and keeps_service:
             service.keep()
 

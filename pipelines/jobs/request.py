@@ -28,7 +28,6 @@ def job_request(
     image: str,
     examples_uri: str,
     output_uri: str,
-    service_account: str = "",
 ) -> Json:
     """Return the body of `POST …/customJobs`: a CustomJob of Vertex AI's REST API.
 
@@ -53,12 +52,14 @@ def job_request(
             "worker_pool_specs": plan.worker_pool_specs,
             "scheduling": scheduling,
             "base_output_directory": {"output_uri_prefix": output_uri},
-            "service_account": service_account,
+            "service_account": config.service_account,
+            "network": config.network,
+            "tensorboard": config.tensorboard,
             "persistent_resource_id": plan.persistent_resource,
         }
     )
-    request: Json = _in_camel_case({"display_name": name, "job_spec": job_spec})
-    return request
+    labels = present({"labels": config.labels})
+    return {**_in_camel_case({"display_name": name, "job_spec": job_spec}), **labels}
 
 
 def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:

@@ -56,6 +56,7 @@ def tuning_request(
     given = config.train.given()
     train = {name: value for name, value in given.items() if f"train.{name}" not in keys}
     trial = job_request(config.replace(train=train), **job)
+    job_spec = trial.pop("jobSpec")
     has_patience = "patience" in given or "train.patience" in keys
     study: Json = {
         "metrics": [_metric_spec(config.train_config())],
@@ -66,11 +67,11 @@ def tuning_request(
     if stops_early:
         study["medianAutomatedStoppingSpec"] = {}
     return {
-        "displayName": trial["displayName"],
+        **trial,
         "maxTrialCount": num_trials,
         "parallelTrialCount": num_parallel,
         "studySpec": study,
-        "trialJobSpec": trial["jobSpec"],
+        "trialJobSpec": job_spec,
     }
 
 

@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.shared.vertex.api import VertexApi, connect
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.references import STATE_DIR_VARIABLE
@@ -36,6 +37,10 @@ class Target:
     def parent(self) -> str:
         """Return the parent of all resource names: `projects/P/locations/L`."""
         return f"projects/{self.project}/locations/{self.location}"
+
+    def connect(self) -> VertexApi:
+        """Return the API, which the environment may direct to a service of this machine."""
+        return connect(self.project, self.location)
 
     def run_dir(self, run: str) -> Path:
         """Return the local folder of a run: its summary, compiled pipeline and log."""

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from components.run_result.settings import WEBHOOK, parameters_of
 from components.shared.text.json_object import present
-from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.task_details import outputs_by_task
 from pipelines.errors import ResourceError
@@ -44,7 +44,7 @@ def scratch_service(target: Target, source: Source, *, state_dir: Path) -> Itera
         environment(**{"PYTHONPATH": str(source.root), EMULATOR_VARIABLE: None}),
         local_service(target.state_dir / "vertex", python=source.python),
     ):
-        yield connect(target.project, target.location)
+        yield target.connect()
 
 
 def execute(

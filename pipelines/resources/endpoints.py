@@ -1,6 +1,6 @@
 """Endpoints: show, change and delete."""
 
-from components.endpoint.deployments import server_states
+from components.endpoint.deployments import deployed_in, server_states
 from components.endpoint.request_log import set_request_log
 from components.shared.vertex.api import VertexApi
 from pipelines.resources.names import endpoint_of, short_name, shown_model
@@ -11,15 +11,13 @@ from trainer import Json
 def list_endpoints(api: VertexApi) -> list[Json]:
     """Return each endpoint with the versions it serves, their traffic, and its state."""
     endpoints = list(api.list_resources("endpoints"))
-    deployed = [entry for endpoint in endpoints for entry in endpoint.get("deployedModels", [])]
+    deployed = [entry for endpoint in endpoints for entry in deployed_in(endpoint)]
     names = {model: shown_model(api, model) for model in {entry["model"] for entry in deployed}}
     return [
         {
             "endpoint": endpoint["displayName"],
             "id": short_name(endpoint["name"]),
-            "serves": [
-                _served(entry, endpoint, names) for entry in endpoint.get("deployedModels", [])
-            ],
+            "serves": [_served(entry, endpoint, names) for entry in deployed_in(endpoint)],
             "status": _serving_state(api, endpoint),
         }
         for endpoint in endpoints

@@ -88,7 +88,6 @@ def job_request(
     output_uri: str,
     machine: str,
     num_replicas: int,
-    service_account: str = "",
 ) -> Json:
     """Return the body of `POST …/batchPredictionJobs`: a job of Vertex AI's REST API.
 
@@ -123,6 +122,5 @@ def job_request(
                 "startingReplicaCount": num_replicas,
                 "maxReplicaCount": num_replicas,
             },
-            "serviceAccount": service_account,
         }
     )

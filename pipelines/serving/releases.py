@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from components.endpoint.deployments import (
+    deployed_in,
     find_deployed,
     resources_beside,
     traffic_of,
@@ -176,7 +177,7 @@ def _hand_over(endpoint: Json, former: ResourceName, split: Split, deployed_id: 
 
 def _share(endpoint: Json, version: ResourceName) -> int:
     split = traffic_of(endpoint)
-    deployed = endpoint.get("deployedModels", [])
+    deployed = deployed_in(endpoint)
     return sum(split.get(model["id"], 0) for model in deployed if version_of(model) == version)
 
 
@@ -185,7 +186,7 @@ def _split_text(api: VertexApi, endpoint: Json) -> str:
     shares = [
         f"{shown_model(api, model['model'])}@{model.get('modelVersionId', '?')}"
         f" {split.get(model['id'], 0)} %"
-        for model in endpoint.get("deployedModels", [])
+        for model in deployed_in(endpoint)
     ]
     return ", ".join(shares) or "nothing"
 

@@ -64,12 +64,11 @@ def custom_job():
         spot=True,
     )
     return job_request(
-        mnist().replace(cluster=cluster, train={"epochs": 1}),
+        mnist().replace(cluster=cluster, train={"epochs": 1}, service_account=ACCOUNT),
         name="job",
         image="r.example/i:1",
         examples_uri="gs://bucket/examples",
         output_uri="gs://bucket/out",
-        service_account=ACCOUNT,
     )
 
 

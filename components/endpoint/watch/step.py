@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from components.endpoint.deployments import busiest, version_of
+from components.endpoint.deployments import busiest, deployed_in, version_of
 from components.endpoint.ensure import find_endpoint
 from components.endpoint.request_log import LoggedRequest, is_logging, read_logged
 from components.endpoint.watch.comparison import (
@@ -157,7 +157,7 @@ def served_version(endpoint: Json) -> str:
     Raises:
         StepError: no model is deployed.
     """
-    deployed = busiest(endpoint, endpoint.get("deployedModels", []))
+    deployed = busiest(endpoint, deployed_in(endpoint))
     if not deployed:
         raise StepError(f"no model is deployed to {endpoint['displayName']}")
     return version_of(deployed).name

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from components.model_version.decisions import STOPS
 from components.run_result.summary import NO_NEWS, Summary
-from components.shared.vertex.api import connect
 from components.shared.vertex.labels import STARTER_LABEL, label_value
 from components.shared.vertex.resource_name import console_page, to_open
 from pipelines.command.actions import confirmed
@@ -41,7 +40,7 @@ def start_run(
 
     Return the exit code.
     """
-    api, run, config = connect(target.project, target.location), submission.run, submission.config
+    api, run, config = target.connect(), submission.run, submission.config
     page = to_open(console_page(f"{api.parent}/pipelineJobs/{run}"))
     console = Console()
     is_created = False

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from components.plan_training.prices import PRICES, cluster_cost, read_prices, resource_note
 from components.plan_training.shape import Shape
-from components.shared.vertex.api import connect
 from components.shared.vertex.errors import VertexError
 from pipelines.command.actions import print_json, print_table
 from pipelines.config.run_config import RunConfig
@@ -39,7 +38,7 @@ def planned(arguments: argparse.Namespace, submission: Submission, target: Targe
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        api = connect(target.project, target.location)
+        api = target.connect()
         return plan_of(api, submission, state_dir=state_dir)
     except (VertexError, GoogleAuthError) as error:
         logger.warning("nothing is known of earlier runs: %s", error)

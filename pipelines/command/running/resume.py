@@ -3,7 +3,6 @@
 import argparse
 from functools import partial
 
-from components.shared.vertex.api import connect
 from pipelines.command.actions import describe
 from pipelines.command.output import add_output, with_result
 from pipelines.command.running.execution import start_run
@@ -38,7 +37,7 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
 def _resume(arguments: argparse.Namespace) -> int:
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
-        api = connect(target.project, target.location)
+        api = target.connect()
         runs_image = service is None or arguments.containers
         run = RUN.id_called(api, arguments.name)
         await_end(api, run, say=partial(print, flush=True))

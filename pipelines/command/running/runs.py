@@ -5,7 +5,7 @@ import json
 import sys
 
 from components.run_result.summary import Summary, summarize
-from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import (
     actions_of,
     add_action,
@@ -151,7 +151,7 @@ def _logs(api: VertexApi, arguments: argparse.Namespace) -> int:
 def _delete(arguments: argparse.Namespace) -> None:
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
-        api = connect(target.project, target.location)
+        api = target.connect()
         run = short_name(chosen(RUN, api, arguments.name, verb="delete")["name"])
         if service is None:
             RUN.delete(api, run)

@@ -11,7 +11,7 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
 from components.shared.vertex.labels import STEP_LABEL
 from components.shared.vertex.task_details import details_by_name, outputs_of
-from pipelines.command.actions import NAMES, add_json, describe, print_json, print_table
+from pipelines.command.actions import NAMES, add_json, add_set, describe, print_json, print_table
 from pipelines.command.target_options import add_target, api_of, target_of
 from pipelines.plan.one_task import TASKS, plan_task
 from pipelines.resources.kinds import RUN
@@ -43,10 +43,7 @@ def add_step(parser: argparse.ArgumentParser) -> None:
     describe(parser, STEP_HELP)
     parser.add_argument("name", metavar="RUN", help=NAMES["RUN"])
     parser.add_argument("task", metavar="TASK", help=", ".join(TASKS))
-    text = "change a setting of the run that the task reads; may be repeated"
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], dest="settings", help=text
-    )
+    add_set(parser, "change a setting of the run that the task reads; may be repeated")
     text = "the folder of your workload; default: the one that the run came from"
     parser.add_argument("--workload", metavar="WORKLOAD", default="", help=text)
     add_json(parser, "print the outputs as JSON")

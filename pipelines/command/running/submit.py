@@ -15,7 +15,7 @@ from rich.console import Console
 
 from components.errors import StepError
 from components.prepare_examples.raw_data.fetch import fetch
-from pipelines.command.actions import add_json, describe
+from pipelines.command.actions import add_json, add_set, describe
 from pipelines.command.output import add_output, with_result
 from pipelines.command.parser import dollars
 from pipelines.command.running.checked_run import CheckedRun, check_run, compiled, submission_of
@@ -124,15 +124,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", type=Path, metavar="FILE", help="cluster file: configs/clusters"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="settings",
-        help="change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
-        "may be repeated; `trainyard settings --all` lists them",
-    )
+    add_set(parser)
     parser.add_argument(
         "--no-cache", action="store_true", help="run every step again and replace its cached output"
     )

@@ -6,15 +6,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi
 from components.shared.vertex.creations import create_labelled
-from pipelines.command.actions import describe, print_json
+from pipelines.command.actions import add_set, describe, print_json
 from pipelines.command.output import add_output, with_result
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome
-from pipelines.config.cluster_files import read_cluster, warn_of_local_limits
+from pipelines.config.cluster_files import warn_of_local_limits
 from pipelines.config.run_config import RunConfig
-from pipelines.jobs.examples import examples_of
+from pipelines.jobs.examples import Examples, examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.package.digests import by_digest
@@ -25,6 +25,7 @@ from pipelines.resources.kinds import JOB
 from pipelines.resources.names import short_name
 from pipelines.runs.output.hints import command, stop_command
 from pipelines.runs.request import new_run_name
+from pipelines.runs.submit import configured
 from pipelines.runs.workload_code import with_code
 
 DESCRIPTION = f"""\
@@ -53,6 +54,7 @@ def add_submit(submit: argparse.ArgumentParser) -> None:
         help="name of the job and its output folder; a job with the same name resumes from that "
         "folder; default: WORKLOAD and the time",
     )
+    add_set(submit)
     add_timeout(submit, "time limit of the job, e.g. 90, 30m or 2h; default: the cluster file's")
     add_job_options(submit)
     ending = submit.add_mutually_exclusive_group()
@@ -76,34 +78,36 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         "--image",
         help="container image; default: the cluster file's, or named by a digest of the source",
     )
-    advanced.add_argument("--service-account", default="", help="Vertex AI: account of the job")
     add_containers(advanced)
     advanced.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
 
 
-def job_arguments(
-    arguments: argparse.Namespace, config: RunConfig, target: Target, *, examples: str, name: str
-) -> dict[str, str]:
-    """Return the arguments of `job_request` that follow from the options of `add_job_options`."""
-    image = arguments.image or config.cluster.image or image_of(config.workload)
-    check_holds(image, config.workload)
-    return {
-        "name": name,
-        "image": by_digest(image) if arguments.on == "vertex" else image,
-        "examples_uri": examples,
-        "output_uri": f"{target.pipeline_root}/{name}",
-        "service_account": arguments.service_account,
-    }
+def job_to_send(
+    arguments: argparse.Namespace, config: RunConfig, prefix: str = ""
+) -> tuple[RunConfig, Target, Examples, dict[str, str]]:
+    """Return what the options of `add_job_options` say, and the arguments of `job_request`.
 
-
-def _submit(arguments: argparse.Namespace) -> int:
-    config, target = _config(arguments), target_of(arguments)
+    `prefix` is of the name of a job that is given none.
+    """
+    target = target_of(arguments)
     uses_image = arguments.on == "vertex" or arguments.containers
     config = with_code(config, target, uses_image=uses_image)
     examples = examples_of(config, target, examples_dir=arguments.examples_dir)
-    name = arguments.name or new_run_name(config.name)
-    job = job_arguments(arguments, config, target, examples=examples.uri, name=name)
-    request = job_request(config, **job)
+    image = arguments.image or config.cluster.image or image_of(config.workload)
+    check_holds(image, config.workload)
+    name = arguments.name or new_run_name(prefix + config.name)
+    job = {
+        "name": name,
+        "image": by_digest(image) if arguments.on == "vertex" else image,
+        "examples_uri": examples.uri,
+        "output_uri": f"{target.pipeline_root}/{name}",
+    }
+    return config, target, examples, job
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    config, target, examples, job = job_to_send(arguments, _config(arguments))
+    request, name = job_request(config, **job), job["name"]
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
         arguments.result = request, name
@@ -112,7 +116,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         if service:
             warn_of_local_limits(config.cluster)
         examples.prepare()
-        api = connect(target.project, target.location)
+        api = target.connect()
         job_id = short_name(create_labelled(api, JOB.collection, request)["name"])
         output_uri = request["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
         arguments.result = {"job": job_id, "name": name, "output": output_uri}, job_id
@@ -138,8 +142,7 @@ def job_name(text: str) -> str:
 
 def _config(arguments: argparse.Namespace) -> RunConfig:
     config = find_run(arguments.workload)
-    if arguments.cluster:
-        config = config.replace(cluster=read_cluster(arguments.cluster))
+    config = configured(config, settings=arguments.settings, cluster=arguments.cluster)
     if arguments.timeout:
         cluster = config.cluster.replace(timeout_seconds=arguments.timeout)
         config = config.replace(cluster=cluster)

@@ -8,15 +8,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from components.shared.vertex.api import VertexApi, connect
+from components.shared.vertex.api import VertexApi
 from components.shared.vertex.resource_name import console_page, to_open
-from pipelines.command.actions import add_json, describe, print_json, print_table
+from pipelines.command.actions import add_json, add_set, describe, print_json, print_table
 from pipelines.command.parser import count
-from pipelines.command.target_options import add_target, service_of, target_of
-from pipelines.command.training.jobs_submit import add_job_options, job_arguments, job_name
+from pipelines.command.target_options import add_target, service_of
+from pipelines.command.training.jobs_submit import add_job_options, job_name, job_to_send
 from pipelines.config.cluster_files import warn_of_local_limits
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_codes_text
-from pipelines.jobs.examples import examples_of
 from pipelines.jobs.search_space import split_space
 from pipelines.jobs.tuning import (
     ALGORITHMS,
@@ -34,9 +33,7 @@ from pipelines.resources.kinds import TUNING
 from pipelines.resources.names import short_name
 from pipelines.resources.table import table_lines
 from pipelines.runs.output.hints import command
-from pipelines.runs.request import new_run_name
 from pipelines.runs.submit import configured
-from pipelines.runs.workload_code import with_code
 from trainer import Json
 
 CANCEL_TIMEOUT_SECONDS = 120.0
@@ -62,14 +59,8 @@ def add_tune(tune: argparse.ArgumentParser) -> None:
     """Add the arguments of `tune`."""
     describe(tune, HELP)
     tune.add_argument("workload", metavar="WORKLOAD", help=FORMS)
-    tune.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUES",
-        dest="settings",
-        help="a setting for all trials, KEY=VALUE, or one to vary, KEY=A,B,C or KEY=LOW..HIGH",
-    )
+    text = "a setting for all trials, KEY=VALUE, or one to vary, KEY=A,B,C or KEY=LOW..HIGH"
+    add_set(tune, text, "KEY=VALUES")
     tune.add_argument("--trials", type=count, default=20, metavar="N", help="default: %(default)s")
     tune.add_argument(
         "--parallel", type=count, default=1, metavar="N", help="trials at a time; default: 1"
@@ -97,15 +88,11 @@ def add_tune(tune: argparse.ArgumentParser) -> None:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    target = target_of(arguments)
     config = find_run(arguments.workload)
     fixed, varied = split_space(arguments.settings, config)
     config = configured(config, settings=fixed, cluster=arguments.cluster)
-    uses_image = arguments.on == "vertex" or arguments.containers
-    config = with_code(config, target, uses_image=uses_image)
-    examples = examples_of(config, target, examples_dir=arguments.examples_dir)
-    name = arguments.name or new_run_name(f"tune-{config.name}")
-    parts = job_arguments(arguments, config, target, examples=examples.uri, name=name)
+    config, target, examples, parts = job_to_send(arguments, config, "tune-")
+    name = parts["name"]
     request = tuning_request(
         config,
         varied,
@@ -121,7 +108,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target, makes_state=True, image=parts["image"]) as service:
         if service:
             warn_of_local_limits(config.cluster)
-        api = connect(target.project, target.location)
+        api = target.connect()
         job = TUNING.find(api, name)
         if job is None:
             examples.prepare()

@@ -14,8 +14,6 @@ import requests
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import SUBMISSION_LABEL
 from pipelines import cli
-from pipelines.command import target_options
-from pipelines.command.training import jobs_submit
 
 pytestmark = pytest.mark.fast
 
@@ -91,8 +89,7 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
             session=vertex,
         )
 
-    for module in (target_options, jobs_submit):
-        monkeypatch.setattr(module, "connect", connect)
+    monkeypatch.setattr("pipelines.places.target.connect", connect)
     monkeypatch.setattr("pipelines.resources.kinds.POLL_SECONDS", 0.01)
 
     def run(*arguments):

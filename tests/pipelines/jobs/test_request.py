@@ -19,6 +19,11 @@ from vertex_local.pipelines.gcpc.requests import LauncherCall, create_job
 
 pytestmark = pytest.mark.fast
 
+PLACE = {
+    "service_account": "t@my-project.iam.gserviceaccount.com",
+    "network": "projects/1/global/networks/n",
+    "tensorboard": "projects/1/locations/l/tensorboards/2",
+}
 WHERE = {"examples_uri": "/examples", "output_uri": "/out"}
 
 
@@ -44,6 +49,7 @@ def sent_by_the_pipeline(config):
         "restart_job_on_worker_restart": plan.restarts_whole_job,
         "strategy": plan.scheduling_strategy,
         "persistent_resource_id": "",
+        **PLACE,
     }
     for name, known in spec.inputs.items():
         value = given.get(name, known.default)
@@ -60,12 +66,12 @@ def sent_by_the_pipeline(config):
 )
 def test_job_request_equals_the_pipelines(name):
     cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
-    config = find_run("mnist").replace(cluster=cluster)
+    config = find_run("mnist").replace(cluster=cluster, labels={"team": "a"}, **PLACE)
     piped = sent_by_the_pipeline(config)
     ours = job_request(config, name="n", image="i", **WHERE)
 
     assert piped.method == "POST"
-    theirs = {key: value for key, value in piped.body.items() if key != "labels"}
+    theirs = {**piped.body, "labels": {"team": "a"}}
     assert parse("CustomJob", ours) == parse("CustomJob", theirs)
 
 

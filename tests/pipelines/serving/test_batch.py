@@ -66,7 +66,6 @@ def test_the_request_is_a_batch_prediction_job_of_vertex_ai():
         output_uri="gs://b/out",
         machine="n1-standard-4",
         num_replicas=2,
-        service_account="a@p",
     )
 
     job = BatchPredictionJob.pb(BatchPredictionJob())
@@ -77,7 +76,6 @@ def test_the_request_is_a_batch_prediction_job_of_vertex_ai():
     assert job.output_config.gcs_destination.output_uri_prefix == "gs://b/out"
     assert job.dedicated_resources.machine_spec.machine_type == "n1-standard-4"
     assert job.dedicated_resources.starting_replica_count == 2
-    assert job.service_account == "a@p"
 
 
 @pytest.mark.parametrize(

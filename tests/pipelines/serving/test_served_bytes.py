@@ -97,6 +97,13 @@ def test_a_damaged_file_of_a_version_is_named_and_never_served(version, api, tra
     check_registered(version)
 
 
+def test_a_damaged_name_in_the_digests_is_noticed(version):
+    path = Path(version["artifactUri"], RUN_DIGESTS_FILE)
+    path.write_bytes(path.read_bytes().replace(b"folds", b"fnlds"))
+    with pytest.raises(InputError, match=r"folds.json differs"):
+        check_registered(version)
+
+
 @pytest.mark.parametrize("has_digests", [True, False])
 def test_another_model_in_the_folder_of_a_version_is_refused(version, api, trainyard, has_digests):
     folder = version["artifactUri"]
