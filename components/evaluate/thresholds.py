@@ -58,8 +58,14 @@ class Check:
 
     def to_json(self) -> Json:
         """Return the check for evaluation.json."""
-        facts = {"name": self.name, "value": self.value, "limit": self.limit}
-        return {**facts, "ok": self.is_ok, "sure": self.is_sure, "text": self.text}
+        return {
+            "name": self.name,
+            "value": self.value,
+            "limit": self.limit,
+            "ok": self.is_ok,
+            "sure": self.is_sure,
+            "text": self.text,
+        }
 
 
 @dataclass(frozen=True)

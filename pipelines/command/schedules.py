@@ -127,8 +127,12 @@ def _apply(arguments: argparse.Namespace) -> None:
 def _facts(change: Change, *, now: datetime.datetime) -> Json:
     """Return a change as JSON, with the times of the next runs."""
     times = next_runs(change.wanted, now=now) if change.wanted else []
-    words = {"schedule": change.name, "action": change.action, "detail": change.detail}
-    return {**words, "next_runs": times}
+    return {
+        "schedule": change.name,
+        "action": change.action,
+        "detail": change.detail,
+        "next_runs": times,
+    }
 
 
 def _serve_command(state_dir: Path) -> str:

@@ -48,9 +48,11 @@ def data_stages(record: Record) -> Json:
     splits = record.manifest.get("splits", {})
     counts = {f"examples of {name}": split["num_examples"] for name, split in splits.items()}
     shards = {one["file"]: one["sha256"] for split in splits.values() for one in split["shards"]}
-    fingerprint = {"fingerprint": record.data.get("fingerprint")}
-    stages = {RAW_FILES: {**record.files, **fingerprint}, "examples": {**counts, **shards}}
-    return {**stages, "statistics": record.statistics}
+    return {
+        RAW_FILES: {**record.files, "fingerprint": record.data.get("fingerprint")},
+        "examples": {**counts, **shards},
+        "statistics": record.statistics,
+    }
 
 
 def model_stages(record: Record) -> Json:

@@ -121,8 +121,13 @@ def announce_end(
 ) -> None:
     """Announce the end of the job, and the exit code for the other replicas, in a file."""
     tf.io.gfile.makedirs(checkpoint_dir)
-    end = {"exit_code": code, "message": message, "must_dump_stacks": must_dump_stacks}
-    write_json(f"{checkpoint_dir}/{_END_FILE}", {**end, "time": time.time()})
+    end = {
+        "exit_code": code,
+        "message": message,
+        "must_dump_stacks": must_dump_stacks,
+        "time": time.time(),
+    }
+    write_json(f"{checkpoint_dir}/{_END_FILE}", end)
 
 
 def read_end(checkpoint_dir: str) -> Json | None:

@@ -172,13 +172,13 @@ def raw_predict(service: Service, call: Call) -> Message:
     forwarder = service.running[forwarding.KEY]
     target, response = forwarder.exchange(call.name("endpoints"), call.message)
     fields = {key: value for key, value in response.fields.items() if key.title() in RAW_FIELDS}
-    source = {
+    fields |= {
         "X-Vertex-AI-Endpoint-Id": call.args["id"],
         "X-Vertex-AI-Deployed-Model-Id": target.id,
         "X-Vertex-AI-Model": target.source["model"],
         "X-Vertex-AI-Model-Version-Id": target.version_id,
     }
-    return Message(response.data, {**fields, **source}, response.status)
+    return Message(response.data, fields, response.status)
 
 
 def recover(service: Service) -> None:

@@ -120,8 +120,12 @@ def custom_job(training: Json) -> Json:
     if "inputDataConfig" in training:
         raise invalid_argument("inputDataConfig is not supported: this service has no data sets.")
     inputs: Any = training.get("trainingTaskInputs", {})
-    job = {"displayName": training.get("displayName", ""), "jobSpec": inputs}
-    parsed = protos.parse("CustomJob", {**job, "labels": training.get("labels", {})})
+    job = {
+        "displayName": training.get("displayName", ""),
+        "jobSpec": inputs,
+        "labels": training.get("labels", {}),
+    }
+    parsed = protos.parse("CustomJob", job)
     plan_job(parsed)
     return parsed
 
