@@ -36,6 +36,7 @@ from components.shared.vertex.labels import (
     STATE_LABEL,
 )
 from components.shared.vertex.resource_name import ResourceName
+from tests.support.servers.models import shares, upload_version
 from vertex_local.tests.support.http_server import Handler, serving
 from vertex_local.tests.support.service import container_spec, running_service
 
@@ -67,22 +68,13 @@ def api(tmp_path_factory):
 
 def upload(api, *words: str, **labels: str) -> ResourceName:
     """Upload a version of `tiny`."""
-    parents = [one["name"] for one in api.list_resources("models")]
     model = {"displayName": "tiny", "containerSpec": container_spec(*words), "labels": labels}
-    body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
-    answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-    return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
+    return upload_version(api, model)
 
 
 def endpoint_of(api) -> dict:
     [endpoint] = api.list_resources("endpoints")
     return endpoint
-
-
-def shares(api) -> dict[str, int]:
-    endpoint = endpoint_of(api)
-    split = endpoint["trafficSplit"]
-    return {one["modelVersionId"]: split.get(one["id"], 0) for one in endpoint["deployedModels"]}
 
 
 @contextmanager

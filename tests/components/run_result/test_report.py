@@ -244,11 +244,15 @@ def test_an_old_run_shows_the_metrics_of_its_summary(tmp_path):
     assert "most memory" not in page
 
 
+def content_of(job, folder):
+    return read_content(job, summarize(job), replicas=[], folder=folder)
+
+
 def test_damaged_files_are_left_out(tmp_path, caplog):
     job = run_with_files(tmp_path, evaluation=two_classes())
     (tmp_path / "evaluation.json").write_text('{"metrics": ')
     (tmp_path / "examples" / "statistics.json").write_text("[]")
-    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
+    content = content_of(job, tmp_path)
 
     assert (content.evaluation, content.statistics) == ({}, {})
     assert len(content.progress) == 25  # all but the line that is cut
@@ -258,7 +262,7 @@ def test_damaged_files_are_left_out(tmp_path, caplog):
 
 def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
     job = run_with_files(tmp_path, evaluation=two_classes())
-    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
+    content = content_of(job, tmp_path)
     facts = facts_of(content)
 
     assert (facts["outcome"], facts["tone"]) == (summarize(job).outcome, "good")
@@ -281,7 +285,7 @@ def test_facts_of_a_run_have_what_decided_and_how_it_is_shown(tmp_path):
 
 def test_a_run_that_failed_before_it_began_has_a_report_and_facts_without_metrics(tmp_path):
     job = {"name": "projects/p/locations/l/pipelineJobs/m-1", "state": "PIPELINE_STATE_FAILED"}
-    content = read_content(job, summarize(job), replicas=[], folder=tmp_path)
+    content = content_of(job, tmp_path)
     write_report(content, tmp_path)
     facts = facts_of(content)
 

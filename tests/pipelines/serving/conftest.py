@@ -9,6 +9,7 @@ from components.model_version.companions import GOLDEN_FILE, write_companion
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import MODEL_LABEL, STATE_LABEL
 from components.shared.vertex.resource_name import ResourceName
+from tests.support.servers.models import upload_version
 from vertex_local.tests.support.service import container_spec
 
 
@@ -34,9 +35,6 @@ def version(api: VertexApi, tmp_path: Path) -> Callable[..., ResourceName]:
             "labels": {name: label for name, label in labels.items() if label},
             "versionDescription": "auc 0.8 is at least 0.7" if state else "",
         }
-        parents = [one["name"] for one in api.list_resources("models")]
-        body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
-        answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
+        return upload_version(api, model)
 
     return do

@@ -1,7 +1,16 @@
 """Versions of the only model of a service."""
 
 from components.shared.vertex.api import VertexApi
+from components.shared.vertex.resource_name import ResourceName
 from trainer import Json
+
+
+def upload_version(api: VertexApi, model: Json) -> ResourceName:
+    """Upload a version, of the only model if there is one."""
+    parents = [one["name"] for one in api.list_resources("models")]
+    body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
+    answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
+    return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
 
 
 def versions(api: VertexApi) -> dict[str, Json]:

@@ -38,15 +38,17 @@ def judged(labels, predicted, hashes, **more) -> HeldOut:
     return of_classes(labels, predicted, hashes=hashes, num_folds=5, rivals=rivals, **more)
 
 
+def compared(ours, on_test, folder):
+    return compare_folds(ours, on_test, OPTIONS, champion_uri=str(folder), rules=(), missing={})
+
+
 def test_a_champion_is_compared_by_the_rows_that_both_have_predicted(tmp_path, on_test):
     # Two rows are equal, so they share a hash; the champion did not have the row `new`.
     earlier = judged([0, 1, 0, 1, 1, 0], [0, 1, 1, 1, 0, 0], ["r", "s", "s", "t", "u", "gone"])
     (tmp_path / FOLDS_FILE).write_text(json.dumps(to_companion(earlier)))
     ours = judged([0, 1, 0, 1, 1, 0], [0, 1, 0, 1, 1, 0], ["r", "s", "s", "t", "u", "new"])
 
-    comparison = compare_folds(
-        ours, on_test, OPTIONS, champion_uri=str(tmp_path), rules=(), missing={}
-    )
+    comparison = compared(ours, on_test, tmp_path)
 
     assert comparison.champion.num_examples == 5
     assert comparison.champion.other == pytest.approx(3 / 5)
@@ -75,9 +77,7 @@ def test_a_champion_of_many_classes_is_compared_by_names(tmp_path, is_older):
     ours = predicting(("a", "b", "d", "c"), "abc", "abd")
     on_test = Comparison(metric="accuracy", champion=Gain(metric="accuracy", **NO_GAIN))
 
-    comparison = compare_folds(
-        ours, on_test, OPTIONS, champion_uri=str(tmp_path), rules=(), missing={}
-    )
+    comparison = compared(ours, on_test, tmp_path)
 
     assert comparison.champion.num_examples == 3
     assert comparison.champion.other == pytest.approx(2 / 3)
@@ -91,9 +91,7 @@ def test_a_champion_without_folds_of_these_rows_is_compared_on_the_test_split(
         (tmp_path / FOLDS_FILE).write_text(content)
     ours = judged([0, 1, 0, 1, 1], [0, 1, 0, 1, 1], list("rstuv"))
 
-    comparison = compare_folds(
-        ours, on_test, OPTIONS, champion_uri=str(tmp_path), rules=(), missing={}
-    )
+    comparison = compared(ours, on_test, tmp_path)
 
     assert comparison.champion.num_examples == 4
     [text, _] = [
