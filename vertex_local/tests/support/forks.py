@@ -65,6 +65,9 @@ class Forks:
             "network": network,
             "env": {name: value for name, value in env.items() if value is not None},
         }
+        return self._start(request, log_path)
+
+    def _start(self, request: dict[str, Any], log_path: Path) -> "Fork":
         return Fork(self.ask(request), self.ask, log_path)
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -84,23 +87,13 @@ class Interpreters(Forks):
     def __init__(self) -> None:
         """Connect to nothing."""
 
-    def start(
-        self,
-        words: list[str],
-        *,
-        log_path: Path,
-        cwd: str = "",
-        network: str = "",
-        **environ: str | None,
-    ) -> "Fork":
-        """Start `python -m MODULE …`; append to a log."""
-        assert not network, "a network namespace needs Linux"
-        env = {**os.environ, "TF_CONFIG": "", **environ}
+    def _start(self, request: dict[str, Any], log_path: Path) -> "Fork":
+        assert not request["network"], "a network namespace needs Linux"
         with log_path.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *words[1:]],
-                env={name: value for name, value in env.items() if value is not None},
-                cwd=cwd or None,
+                [sys.executable, *request["words"][1:]],
+                env=request["env"],
+                cwd=request["cwd"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
