@@ -20,6 +20,7 @@ def wheels(tmp_path_factory):
     mask = os.umask(0o077)
     again = build(second / "dist", url=URL, work=second / "work")
     os.umask(mask)
+    assert not (first / "work" / SERVICE / "build").exists()
     return built, again
 
 
