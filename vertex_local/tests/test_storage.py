@@ -263,17 +263,19 @@ def test_a_client_that_says_nothing_delays_no_other(bucket, address):
 
 
 @dsl.component(**STEP)
-def write(file: dsl.Output[dsl.Dataset]) -> str:
+def write(file: dsl.Output[dsl.Dataset], address: dsl.OutputPath(str)) -> str:
     import os
 
-    file.uri = "gs://mine/elsewhere"
-    with open(file.path, "w") as opened:
+    file.uri = file.metadata["copy"] = "gs://mine/elsewhere"
+    with open(file.path, "w") as opened, open(address, "w") as text:
         opened.write("made by a step")
+        text.write(file.uri)
     return os.environ["STORAGE_EMULATOR_HOST"]
 
 
 @dsl.component(**STEP)
-def read(file: dsl.Input[dsl.Dataset], other: dsl.Input[dsl.Dataset]) -> str:
+def read(file: dsl.Input[dsl.Dataset], other: dsl.Input[dsl.Dataset], address: str) -> str:
+    assert file.metadata["copy"] == address == "gs://mine/elsewhere"
     with open(file.path) as opened, open(other.path) as imported:
         return opened.read() + ", " + imported.read()
 
@@ -281,7 +283,8 @@ def read(file: dsl.Input[dsl.Dataset], other: dsl.Input[dsl.Dataset]) -> str:
 @dsl.pipeline(name="in-buckets")
 def in_buckets():
     imported = dsl.importer(artifact_uri="gs://public/data.csv", artifact_class=dsl.Dataset)
-    read(file=write().outputs["file"], other=imported.output)
+    written = write().outputs
+    read(file=written["file"], other=imported.output, address=written["address"])
 
 
 def test_a_run_keeps_its_outputs_in_a_bucket(service, bucket, folder, address, tmp_path):
