@@ -60,7 +60,7 @@ COMMANDS = (
         "models",
         "serving.models:add_models",
         "models and their versions: list, show, history, upload, set-default, rollback, hold, "
-        "release, approve, reject, delete",
+        "release, approve, reject, card, delete",
     ),
     (
         "endpoints",

@@ -122,25 +122,24 @@ def stop_of(versions: list[Json], digest: str) -> str:
     """
     for version in versions:
         if HELD_LABEL in version.get("labels", {}):
-            return f"{HELD}: {_last(version, HELD)}"
+            return f"{HELD}: {last_decision(version, HELD)}"
     same = [v for v in versions if digest and label_of(v, MODEL_LABEL) == digest]
     for version in same:
         if is_rejected(version):
             number, name = version["versionId"], version.get("displayName", "MODEL")
             way_back = f"to promote it: trainyard models approve {name}@{number}"
             why = f"the model is that of version {number} ({way_back})"
-            return f"{REJECTED}: {why}, {_last(version, REJECTED)}"
+            return f"{REJECTED}: {why}, {REJECTED} {last_decision(version, REJECTED)}"
     for version in same:
         if version["labels"].get(STATE_LABEL) == WAITING:
             return f"{WAITING}: version {version['versionId']} is the same model and waits already"
     return ""
 
 
-def _last(version: Json, kind: str) -> str:
+def last_decision(version: Json, kind: str) -> str:
     """Return the last decision of a kind in words; a person may have changed the description."""
     decisions = [str(one) for one in decisions_of(version) if one.kind == kind]
-    words = decisions[-1] if decisions else "by somebody, whose name was deleted"
-    return f"{kind} {words}" if kind == REJECTED else words
+    return decisions[-1] if decisions else "by somebody, whose name was deleted"
 
 
 def update_version(api: VertexApi, version: ResourceName, change: Callable[[Json], Json]) -> None:

@@ -50,9 +50,14 @@ class HistoryEntry:
     since: str
     until: str
     cause: str
-    run: str
     reasons: str
+    run: str = ""
     by: str = ""
+
+    @property
+    def actor(self) -> str:
+        """Return the person who decided, or else the run that promoted or registered it."""
+        return self.by or (self.run if self.cause in (PROMOTED, WAITING) else "")
 
     @property
     def is_decision(self) -> bool:
@@ -83,14 +88,12 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
     """Return the decisions about the versions, and those that wait for one, oldest first."""
     entries = []
     for record in versions:
-        run = label_of(record, RUN_LABEL)
         entries += [
             HistoryEntry(
                 version=one.version,
                 since=one.time,
                 until=one.time,
                 cause=one.kind,
-                run="",
                 reasons=one.reason,
                 by=one.by,
             )
@@ -104,7 +107,7 @@ def decision_history(versions: list[Json]) -> list[HistoryEntry]:
                     since=created,
                     until=created,
                     cause=WAITING,
-                    run=run,
+                    run=label_of(record, RUN_LABEL),
                     reasons=verdict_of(record),
                 )
             )

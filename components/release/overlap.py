@@ -86,12 +86,13 @@ class Contest:
     def _compare(self, default: Champion) -> None:
         number = ResourceName.from_version_name(default.version).version
         logger.warning(
-            "version %s became the default during this run: the model is compared with it", number
+            "version %s became the default since the evaluation: the model is compared with it",
+            number,
         )
         judgement = self._judge(default)
         self.champion, self.reasons = default.version, "\n".join(judgement.reasons)
         if not judgement.is_passed:
             raise StepError(
-                f"version {number} became the default during this run and stays it: "
+                f"version {number} became the default since the evaluation and stays it: "
                 + "; ".join(judgement.reasons)
             )

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-# Bash replaces only what follows the last of =, : and @ in a word.
+# Bash replaces only $2, the end of a word after = or :, or from @ on.
 SCRIPTS = {
     "bash": """\
 _trainyard() {
   local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}"
   local word="${line##*[[:space:]]}"
-  local kept="${word%"${word##*[=:@]}"}"
+  local kept="${word%"$2"}"
   COMPREPLY=($("$1" --complete "$line" 2>/dev/null))
   COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
   COMPREPLY=("${COMPREPLY[@]#"$kept"}")

@@ -51,8 +51,9 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    folder = arguments.state_dir.absolute()
-    checks = [*_of_machine(folder), _of_environment(), *_of_state(folder, folder / "vertex")]
+    state_dir = arguments.state_dir.absolute()
+    there = next(each for each in (state_dir, *state_dir.parents) if each.exists())
+    checks = [*_of_machine(there), _of_environment(), *_of_state(state_dir, there)]
     if arguments.on == "vertex":
         checks.append(_of_project(arguments))
     if arguments.json:
@@ -64,12 +65,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return OK if all(check.is_right for check in checks) else FAILED
 
 
-def _of_machine(state_dir: Path) -> Iterator[Check]:
+def _of_machine(folder: Path) -> Iterator[Check]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
     detail = f"Python {platform.python_version()}, {machine_cores()} cores, {memory:.1f} GB"
     is_right = (3, 11) <= sys.version_info < (3, 14) and memory > LEAST_MEMORY_GB
     yield Check("machine", detail, is_right, "use Python 3.11, 3.12 or 3.13, and 4 GB of memory")
-    folder = next(each for each in (state_dir, *state_dir.parents) if each.exists())
     free = shutil.disk_usage(folder).free / GIGABYTE
     mend = "trainyard prune --older-than 30d"
     yield Check("disk", f"{free:.1f} GB free in {folder}", free > LEAST_DISK_GB, mend)
@@ -87,14 +87,23 @@ def _of_environment() -> Check:
     return Check("environment", f"{sys.prefix} is as {lock}")
 
 
-def _of_state(state_dir: Path, root: Path) -> Iterator[Check]:
+def _of_state(state_dir: Path, there: Path) -> Iterator[Check]:
+    """Yield the checks of the local state; `there` is the first of its folders that exists."""
+    if not (there.is_dir() and os.access(there, os.R_OK | os.W_OK | os.X_OK)):
+        yield Check(
+            "state",
+            f"{there} is no folder that you may read and write",
+            False,
+            "give another --state-dir, or make it one",
+        )
+        return
+    root = state_dir / "vertex"
     path = root / "vertex.db"
     if not path.exists():
         yield Check("state", f"none in {state_dir} yet; the first run makes it")
         return
-    is_writable = os.access(state_dir, os.W_OK | os.X_OK)
     size = sum(each.lstat().st_size for each in state_dir.rglob("*")) / GIGABYTE
-    yield Check("state", f"{state_dir}, {size:.2f} GB", is_writable, f"chmod -R u+rwX {state_dir}")
+    yield Check("state", f"{state_dir}, {size:.2f} GB")
     try:
         with closing(sqlite3.connect(database_uri(path), uri=True)) as database:
             found = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])

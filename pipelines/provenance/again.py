@@ -8,19 +8,17 @@ from pathlib import Path
 
 from rich.console import Console
 
+from components.errors import StepError
 from components.run_result.settings import WEBHOOK, parameters_of
-from components.shared.text.json_object import present
 from components.shared.vertex.api import EMULATOR_VARIABLE, VertexApi
-from components.shared.vertex.labels import RUN_LABEL
 from components.shared.vertex.task_details import outputs_by_task
-from pipelines.errors import ResourceError
 from pipelines.package.spec import Package
 from pipelines.places.local_service import environment, local_service
 from pipelines.places.target import Target, buckets_of
 from pipelines.provenance.record import Record, record_of
 from pipelines.provenance.source import Source
 from pipelines.runs.execute import show_to_end
-from pipelines.runs.request import create_run, new_run_name
+from pipelines.runs.request import create_run, new_run_name, run_request
 from pipelines.runs.submit import Submission
 from trainer import Json
 from trainer.references import CODE_DIR
@@ -55,21 +53,13 @@ def execute(
     The examples of an earlier call come from the service's cache.
 
     Raises:
-        ResourceError: a task fails, with its error.
+        StepError: a task fails, with its error.
     """
     name = new_run_name(f"again-{record.summary.workload}")
-    request = present(
-        {
-            "displayName": name,
-            "pipelineSpec": tasks_until(record.job["pipelineSpec"], until),
-            "runtimeConfig": {
-                "gcsOutputDirectory": target.pipeline_root,
-                "parameterValues": repeated_parameters(record.job),
-            },
-            "labels": {RUN_LABEL: name},
-        }
-    )
-    package = Package(source=name, text="", spec=request["pipelineSpec"])
+    spec = tasks_until(record.job["pipelineSpec"], until)
+    package, parameters = Package(source=name, text="", spec=spec), repeated_parameters(record.job)
+    root = target.pipeline_root
+    request = run_request(package, run=name, pipeline_root=root, parameters=parameters)
     result = show_to_end(
         api,
         Submission(run=name, package=package, config=None, request=request),
@@ -80,7 +70,7 @@ def execute(
     if result.is_interrupted:
         raise KeyboardInterrupt
     if result.summary.state != "SUCCEEDED":
-        raise ResourceError(f"it cannot be made again here: {result.summary.error}")
+        raise StepError(f"it cannot be made again here: {result.summary.error}")
     return record_of(result.view.job)
 
 

@@ -25,15 +25,20 @@ def _lines(facts: Json) -> Iterator[str]:
     yield from _metrics(facts["evaluation"], facts["run"].get("reasons", ()))
     yield "\n## Limits\n"
     yield from _limits(facts["evaluation"]["slices"] or [])
-    yield f"\n## Lineage\n\n`trainyard reproduce {name}` makes it again and compares the bits.\n"
+    yield "\n## Lineage\n"
+    if facts["run"]:
+        yield f"`trainyard reproduce {name}` makes it again and compares the bits.\n"
     yield "| | |\n|---|---|"
     for kind, lines in lineage_lines(facts):
         yield f"| {kind} | {'<br>'.join(line.replace('|', '&#124;') for line in lines)} |"
 
 
 def _metrics(evaluation: Json, reasons: Sequence[str]) -> Iterator[str]:
+    if not evaluation["metrics"]:
+        yield "Unknown: no run has evaluated it, or its record is no longer there."
+        return
     yield "| metric | value | 95 % interval |\n|---|---|---|"
-    for name, value in (evaluation["metrics"] or {}).items():
+    for name, value in evaluation["metrics"].items():
         interval = " to ".join(map(number_text, (evaluation["intervals"] or {}).get(name, ())))
         yield f"| {name} | {'' if value is None else number_text(value)} | {interval} |"
     yield from (f"- {reason}" for reason in ("", *reasons) if reason)

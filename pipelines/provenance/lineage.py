@@ -5,12 +5,18 @@ import functools
 import io
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
+from os.path import abspath, isfile
+from typing import Any
 
-from components.model_version.history import decision_history, history_of
-from components.model_version.registry import list_versions
+from components.model_version.history import HistoryEntry
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.reading.files import JSON, open_records, open_table
+from components.prepare_examples.tables.reading.files import (
+    JSON,
+    TableFile,
+    open_records,
+    open_table,
+)
 from components.prepare_examples.tables.reading.typed import json_batches, parquet_batches
 from components.run_result.settings import WORKLOAD
 from components.shared.text.json_object import numbers
@@ -19,15 +25,17 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, STATE_LABEL, label_of
 from pipelines.provenance.record import Record, record_of_version
 from pipelines.resources.endpoints import list_endpoints
-from pipelines.resources.models import all_versions
-from pipelines.resources.names import get_version, second
+from pipelines.resources.models import all_versions, model_history
+from pipelines.resources.names import get_version, second, version_text, when
 from pipelines.resources.table import fact_lines
 from trainer import Json
 from trainer.serving.digests import file_digest
+from trainer.workloads.declarations.names import declared_names
 
 MAX_FILES = 10
 JUDGED = ("metrics", "intervals", "slices", "champion")  # of an evaluation
-NOW, EARLIER, ELSEWHERE = "as it is now", "another content of it", "the same content, as {}"
+NOW, EARLIER, GONE = "as it is now", "another content of it", "no longer there"
+ELSEWHERE = "the same content, as {}"
 UNKNOWN = "unknown: its {:,} files are too many to be listed"
 
 
@@ -40,10 +48,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
         ResourceError: the name has no version.
     """
     version = get_version(api, name)
-    record, number = record_of_version(api, version), str(version["versionId"])
-    called = f"{version['displayName']}@{number}"
-    siblings = list_versions(api, version["name"])
-    history = [*history_of(siblings), *decision_history(siblings)]
+    record, called = record_of_version(api, version), version_text(version)
     splits = record.manifest.get("splits", {})
     return {
         "version": {
@@ -64,7 +69,11 @@ def lineage_of(api: VertexApi, name: str) -> Json:
         },
         "machine": record.machine,
         "evaluation": {key: record.evaluation.get(key) for key in JUDGED},
-        "decisions": [asdict(entry) for entry in history if entry.version == number],
+        "decisions": [
+            asdict(entry)
+            for entry in model_history(api, version["displayName"])
+            if entry.version == version["versionId"]
+        ],
         "endpoints": [
             {"name": endpoint["endpoint"], "traffic": served["traffic"]}
             for endpoint in list_endpoints(api)
@@ -77,11 +86,12 @@ def lineage_of(api: VertexApi, name: str) -> Json:
 def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
     """Yield the kinds of facts that are known, each with its lines."""
     version, run, machine = facts["version"], facts["run"], facts["machine"]
-    made = f"created {second(version['created'])}"
+    made = f"created {second(version['created'])} UTC"
     called = _line(version["name"], *version["aliases"], version["state"], made)
     yield "version", [called, version["files"]]
     by = run.get("schedule") and f"of the schedule {run['schedule']}"
-    yield "run", [_line(version["run"] or "none: uploaded by hand", run.get("outcome"), by)]
+    outcome = run.get("outcome") or (version["run"] and "whose record is no longer there")
+    yield "run", [_line(version["run"] or "none: uploaded by hand", outcome, by)]
     if run:
         settings = run["settings"]
         named = (f"{name} {value}" for name, value in settings.items() if value)
@@ -112,7 +122,7 @@ def _line(*facts: str | None) -> str:
 
 def _data_lines(data: Json) -> Iterator[str]:
     counts = (f"{count:,} to {split}" for split, count in data["examples"].items())
-    yield _line(f"{data.get('num_files', 0):,} raw files", *counts, data["split"])
+    yield _line(f"raw files: {data.get('num_files', 0):,}", *counts, data["split"])
     files = data.get("files") or []
     for name, *known in files[:MAX_FILES]:
         sizes = (f"{one:,} bytes" if isinstance(one, int) else one for one in known)
@@ -123,35 +133,33 @@ def _data_lines(data: Json) -> Iterator[str]:
 
 def _decision(entry: Json) -> str:
     times = dict.fromkeys([second(entry["since"]), second(entry["until"]) or "now"])
-    by = f"by {entry['by'] or entry['run']}"
-    return f"{' to '.join(times)}: {_line(entry['cause'], by, entry['reasons'])}"
+    by = HistoryEntry(**entry).actor
+    facts = _line(entry["cause"], by and f"by {by}", entry["reasons"])
+    return f"{' to '.join(times)}: {facts}"
 
 
-def reached_by(api: VertexApi, path: Path, *, key: str = "") -> list[Json]:
-    """Return the versions whose raw files have a file's path or content, oldest first.
+def reached_by(api: VertexApi, file: str, *, key: str = "") -> Iterator[Json]:
+    """Yield the versions whose raw files have a file's path or content, oldest first.
 
-    `file` tells whether it was the file as it is now. With `key`, without those whose workload
-    names no column as key, or if the file, as it is now, has no row with this value in it.
-
-    Raises:
-        DataError: the file cannot be read, or lacks the column.
+    `file` tells whether it was the file as it is now; with `key` also whether it has a row of this
+    key. Only a version that surely read no such row is left out.
     """
-    digest, name = file_digest(str(path)), str(path.absolute())
-    has_row = functools.cache(lambda column: key in _values(str(path), column))
-    found = []
+    digest = file_digest(file) if isfile(file) else ""
+    name = file if "://" in file else abspath(file)
+    has_row = functools.cache(partial(_has_row, file, key))
     for version in all_versions(api):
-        record = record_of_version(api, version)
+        record, row = record_of_version(api, version), None
+        if key and any(digest in facts for facts in record.files.values()):
+            row = has_row(*record.key)
         content = _content(record, name, digest)
-        if content and (not key or has_row(record.key_column)):
-            found.append(
-                {
-                    "version": f"{version['displayName']}@{version['versionId']}",
-                    "run": label_of(version, RUN_LABEL),
-                    "created": second(str(version.get("versionCreateTime", ""))),
-                    "file": content,
-                }
-            )
-    return found
+        if content and row is not False:
+            yield {
+                "version": version_text(version),
+                "run": label_of(version, RUN_LABEL),
+                "created": when(version, "versionCreateTime"),
+                "file": content
+                + ((", with the row" if row else ", perhaps with the row") if key else ""),
+            }
 
 
 def _content(record: Record, name: str, digest: str) -> str:
@@ -159,25 +167,29 @@ def _content(record: Record, name: str, digest: str) -> str:
     if not record.files and (count := record.data.get("num_files")):
         return UNKNOWN.format(count)
     if name in record.files:
-        return NOW if digest in record.files[name] else EARLIER
+        return NOW if digest in record.files[name] else EARLIER if digest else GONE
     same = [other for other, facts in record.files.items() if digest in facts]
     return ELSEWHERE.format(same[0]) if same else ""
 
 
-def _values(path: str, column: str) -> Iterator[str]:
-    """Yield the values of a column of a table's file as texts, none of no column."""
-    if not column:
-        return
-    file = open_table(path)
-    if column not in file.names:
-        raise DataError(f"{path} has no column {column!r}, the key; it has {', '.join(file.names)}")
+def _has_row(path: str, key: str, column: str, aliases: Any, header: Any) -> bool | None:
+    """Return whether a column of a table's file has a value, None if there is no such column."""
+    try:
+        file = open_table(path, header=header)
+        names = declared_names(file.names, [column], dict(aliases))
+        return key in _values(file, names.index(column)) if column and column in names else None
+    except DataError:
+        return None
+
+
+def _values(file: TableFile, at: int) -> Iterator[str]:
+    """Yield the values of a column as texts."""
     if file.has_groups:
-        batches = json_batches(path) if file.kind == JSON else parquet_batches(path)
+        batches = json_batches(file.path) if file.kind == JSON else parquet_batches(file.path)
         for batch in batches:
-            yield from map(str, batch.column(column).to_pylist())
+            yield from map(str, batch.column(file.names[at]).to_pylist())
         return
-    at = file.names.index(column)
-    with open_records(path, file.kind, file.data_start) as content:
+    with open_records(file.path, file.kind, file.data_start) as content:
         text = io.TextIOWrapper(content, encoding="utf-8", errors="replace", newline="")
         yield from (
             row[at].strip() for row in csv.reader(text, delimiter=file.separator) if len(row) > at

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
+from typing import Any
 
+from components.errors import StepError
 from components.model_version.companions import (
     INPUT_FILE,
     STATISTICS_FILE,
@@ -19,9 +21,8 @@ from components.run_result.summary import Summary, summarize
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import RUN_LABEL, label_of
 from components.shared.vertex.task_details import outputs_by_task
-from pipelines.errors import ResourceError
 from pipelines.resources.kinds import RUN
-from pipelines.resources.names import get_version
+from pipelines.resources.names import version_text
 from trainer import Json, paths
 from trainer.references import SNAPSHOT
 from trainer.runtime.machine import MACHINE_FILE
@@ -55,23 +56,20 @@ class Record:
         """The facts of the run."""
         return summarize(self.job)
 
-    @property
-    def parameters(self) -> Json:
-        """Return the parameters of the run."""
-        return parameters_of(self.job)
-
     @cached_property
     def described(self) -> Json:
         """The description of the workload, which is exported with the model."""
         return _object(self.model_uri, DESCRIPTION)
 
     @property
-    def key_column(self) -> str:
-        """Return the column of the raw files that names a row, "" if the workload declares none."""
-        described = self.described
-        key = str(described.get("declaration", {}).get("key", ""))
-        written = {name: file for file, name in described.get("aliases", {}).items()}
-        return str(written.get(key, key))
+    def key(self) -> tuple[Any, ...]:
+        """Return the declared key, aliases of columns, and the columns of files without a header.
+
+        The key is "" if the workload declares none.
+        """
+        declared = self.described.get("declaration", {})
+        aliases = tuple(self.described.get("aliases", {}).items())
+        return declared.get("key", ""), aliases, tuple(declared.get("header", ()))
 
     @property
     def source(self) -> str:
@@ -93,22 +91,23 @@ def record_of_version(api: VertexApi, version: Json) -> Record:
     return record_of(job or {}, str(version.get("artifactUri", "")))
 
 
-def whole_record(api: VertexApi, name: str) -> Record:
-    """Return the record of the version `mnist@3`, if it is enough to make the version again.
+def whole_record(api: VertexApi, version: Json) -> Record:
+    """Return the record of a version, if it is enough to make the version again.
 
     Raises:
-        ResourceError: it is not; says what is no longer there.
+        StepError: it is not; says what is no longer there.
     """
-    version = get_version(api, name)
+    name = version_text(version)
     record, run = record_of_version(api, version), label_of(version, RUN_LABEL)
     if not run:
-        raise ResourceError(f"{name} was uploaded by hand: no run made it")
-    lost = list(_lacking(record)) if record.job else [f"the record of its run {run}"]
+        raise StepError(f"{name} was uploaded by hand: no run made it")
+    lost = list(_lacking(record))
+    if not record.job:
+        lost = [f"the record of its run {run}, which `trainyard prune --keep {name}` keeps"]
     if not record.digests:
         lost.append(f"its files in {record.model_uri}")
     if lost:
-        kept = f"trainyard prune --keep {name} keeps what a version needs"
-        raise ResourceError(f"{name} cannot be made again without {', '.join(lost)}; {kept}")
+        raise StepError(f"{name} cannot be made again without {', '.join(lost)}")
     return record
 
 
@@ -136,7 +135,7 @@ def _lacking(record: Record) -> Iterator[str]:
     for name in record.files:
         if name.startswith("/") and not paths.is_in_bucket(name) and not Path(name).exists():
             yield f"the raw file {name}"
-    workload = Path(str(record.parameters.get("workload", "")))
+    workload = Path(str(parameters_of(record.job).get("workload", "")))
     if SNAPSHOT.fullmatch(workload.name) and not workload.is_dir():
         yield f"the workload's code {workload}"
 

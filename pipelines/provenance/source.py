@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pipelines.errors import ResourceError
+from components.errors import StepError
 from pipelines.package.image import SOURCE_ROOT, SOURCES, source_digest
 
 LOCK = "requirements.lock"
@@ -43,7 +43,7 @@ def find_source(name: str, *, time: str, folder: Path) -> Source:
     `time` is that of the run: the commits are tried by their distance from it.
 
     Raises:
-        ResourceError: its packages cannot be installed.
+        StepError: its packages cannot be installed.
     """
     this = PREFIX + source_digest(SOURCE_ROOT)
     if name == this:
@@ -90,9 +90,7 @@ def _git(*words: str) -> bytes:
         timeout=GIT_TIMEOUT_SECONDS,
     )
     if done.returncode:
-        raise ResourceError(
-            f"git {words[0]} failed: {done.stderr.decode(errors='replace').strip()}"
-        )
+        raise StepError(f"git {words[0]} failed: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
 
 
@@ -110,5 +108,5 @@ def _set_up(folder: Path) -> str:
     )
     if done.returncode:
         said = "\n".join(done.stdout.strip().splitlines()[-NUM_LINES_SHOWN:])
-        raise ResourceError(f"the packages of {folder / LOCK} cannot be installed:\n{said}")
+        raise StepError(f"the packages of {folder / LOCK} cannot be installed:\n{said}")
     return str(folder / ".venv/bin/python")

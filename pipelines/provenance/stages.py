@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from components.model_version.champion import FINGERPRINT
+from components.run_result.settings import parameters_of
 from components.shared.text.json_object import as_object
 from components.shared.text.value_text import cut
 from pipelines.provenance.record import Record
@@ -80,7 +81,7 @@ def _shown(value: Any) -> str:
 
 def is_asynchronous(record: Record) -> bool:
     """Return whether the order in which workers finish has an influence on the weights."""
-    cluster = as_object(record.parameters.get("cluster", "{}")) or {}
+    cluster = as_object(parameters_of(record.job).get("cluster", "{}")) or {}
     return roles.is_asynchronous(str(cluster.get("strategy", "")))
 
 

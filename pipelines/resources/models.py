@@ -15,7 +15,6 @@ from components.model_version.registry import (
     list_versions,
     set_default,
     version_name,
-    with_alias,
 )
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -24,11 +23,12 @@ from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.names import (
+    get_version,
     model_name,
     second,
     shown_model,
     this_person,
-    version_called,
+    version_text,
     when,
 )
 from pipelines.resources.table import TextTable
@@ -68,9 +68,7 @@ def history_table(entries: Sequence[HistoryEntry]) -> TextTable:
     for period in entries:
         why = f"{period.cause}: {period.reasons}" if period.reasons else period.cause
         until = "-" if period.is_decision else second(period.until) or "now"
-        rows.append(
-            (period.version, second(period.since), until, period.by or period.run or "-", why)
-        )
+        rows.append((period.version, second(period.since), until, period.actor or "-", why))
     return TextTable(("VERSION", "SINCE", "DEFAULT UNTIL", "BY", "WHY"), rows)
 
 
@@ -84,9 +82,14 @@ def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool
     """
     base, at, _ = name.partition("@")
     if at:
-        version = version_called(api, name)
-        _refuse_default(list_versions(api, version.unversioned), version, base)
-        if HELD_LABEL in api.get(version.name).get("labels", {}):
+        record = get_version(api, name)
+        version = version_name(record)
+        if DEFAULT in record.get("versionAliases", []):
+            hint = f"make another the default first: trainyard models set-default {base}@VERSION"
+            if len(list_versions(api, version.unversioned)) == 1:
+                hint = f"delete the model with it: trainyard models delete {base}"
+            raise ResourceError(f"{version_text(record)} is the default version; {hint}")
+        if HELD_LABEL in record.get("labels", {}):
             raise ResourceError(
                 f"{name} has the hold of its model, which would be deleted with it; end the hold"
                 f" first: trainyard models release {base}"
@@ -129,16 +132,6 @@ def set_default_version(api: VertexApi, name: str) -> str:
     Raises:
         ResourceError: the name has no version.
     """
-    version = version_called(api, name)
-    set_default(api, version, cause=cause_of(BY_HAND, this_person()))
-    return f"{name.partition('@')[0]}@{version.version}"
-
-
-def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> None:
-    default = with_alias(versions, DEFAULT)
-    if default and version_name(default) == version:
-        candidates = [entry["versionId"] for entry in versions if entry is not default]
-        hint = f"make another the default first: trainyard models set-default {model}@VERSION"
-        if not candidates:
-            hint = f"delete the model with it: trainyard models delete {model}"
-        raise ResourceError(f"{model}@{version.version} is the default version; {hint}")
+    version = get_version(api, name)
+    set_default(api, version_name(version), cause=cause_of(BY_HAND, this_person()))
+    return version_text(version)

@@ -5,7 +5,7 @@ import os
 import platform
 from collections.abc import Sequence
 
-from components.model_version.registry import find_model, list_versions, version_name
+from components.model_version.registry import find_model, list_versions
 from components.shared.text.value_text import first_of
 from components.shared.vertex.api import VertexApi
 from components.shared.vertex.errors import VertexError
@@ -24,19 +24,20 @@ def short_name(resource_name: str) -> str:
 
 
 def model_name(api: VertexApi, name: str) -> str:
-    """Return the resource name of a display name, a run's folder or an id; `@version` is kept.
+    """Return the resource name of a display name, a run's folder or an id.
 
     Raises:
+        ResourceError: the name has a version, of which there is no choice.
         VertexError: NOT_FOUND.
     """
-    base, at, version = name.partition("@")
-    name_of_model = find_model(api, base) or find_model(api, valid_name(base))
-    if not name_of_model:
-        models = list(api.list_resources("models"))
-        if base not in {short_name(model["name"]) for model in models}:
-            raise not_found("model", base, [model["displayName"] for model in models])
-        name_of_model = f"{api.parent}/models/{base}"
-    return f"{name_of_model}{at}{version}"
+    if "@" in name:
+        raise ResourceError(f"{name!r} names a version; give the model, {name.partition('@')[0]}")
+    if found := find_model(api, name) or find_model(api, valid_name(name)):
+        return found
+    models = list(api.list_resources("models"))
+    if name not in {short_name(model["name"]) for model in models}:
+        raise not_found("model", name, [model["displayName"] for model in models])
+    return f"{api.parent}/models/{name}"
 
 
 def get_model(api: VertexApi, name: str) -> Json:
@@ -45,21 +46,16 @@ def get_model(api: VertexApi, name: str) -> Json:
     Raises:
         VertexError: NOT_FOUND; names the models, or the versions of the model, that exist.
     """
-    full_name = model_name(api, name)
-    if model := api.find(full_name):
-        return model
-    base, _, version = full_name.partition("@")
+    base, at, version = name.partition("@")
+    model = model_name(api, base)
+    if found := api.find(f"{model}{at}{version}"):
+        return found
     known = [
         ", ".join([entry["versionId"], *entry.get("versionAliases", [])])
-        for entry in list_versions(api, base)
+        for entry in list_versions(api, model)
     ]
-    message = f"{name.partition('@')[0]} has no version {version!r}; versions: {'; '.join(known)}"
+    message = f"{base} has no version {version!r}; versions: {'; '.join(known)}"
     raise VertexError(code=404, status="NOT_FOUND", message=message)
-
-
-def version_called(api: VertexApi, name: str) -> ResourceName:
-    """Return the name of the version `mnist@2`; raise as `get_version`."""
-    return version_name(get_version(api, name))
 
 
 def get_version(api: VertexApi, name: str) -> Json:
@@ -68,9 +64,15 @@ def get_version(api: VertexApi, name: str) -> Json:
     Raises:
         ResourceError: the name has no version.
     """
-    if not name.partition("@")[2]:
-        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
+    base, _, version = name.partition("@")
+    if not version:
+        raise ResourceError(f"{name!r} names no version; write {base}@VERSION, or {base}@default")
     return get_model(api, name)
+
+
+def version_text(version: Json) -> str:
+    """Return a version as `mnist@2`."""
+    return f"{version['displayName']}@{version['versionId']}"
 
 
 def shown_model(api: VertexApi, model: str) -> str:

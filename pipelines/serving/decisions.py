@@ -30,8 +30,8 @@ from components.shared.vertex.api import VertexApi
 from components.shared.vertex.labels import HELD_LABEL, REJECTED
 from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources.names import model_name, this_person, version_called
-from pipelines.serving.releases import BY_HAND, parameters_of_run, resources_of_run, version_text
+from pipelines.resources.names import get_version, model_name, this_person, version_text
+from pipelines.serving.releases import BY_HAND, parameters_of_run, resources_of_run
 from trainer import Json
 
 
@@ -64,7 +64,7 @@ def release(api: VertexApi, name: str, *, reason: str) -> list[str]:
     versions = list_versions(api, model_name(api, name))
     held = [record for record in versions if HELD_LABEL in record.get("labels", {})]
     if not held:
-        raise ResourceError(f"{name} is not held; `trainyard models history {name}` shows why")
+        raise ResourceError(f"{name} is not held; `trainyard models history {name}` tells more")
     for record in held:
         decide(api, version_name(record), RELEASED, by=this_person(), reason=reason)
     return [f"{name} is released: the next run that passes is promoted"]
@@ -76,12 +76,11 @@ def reject(api: VertexApi, name: str, *, reason: str) -> list[str]:
     Raises:
         ResourceError: it is the default version, also if it became so in this moment.
     """
-    version = version_called(api, name)
-    check = partial(_refuse_default, version=version)
-    decide(api, version, REJECTED, by=this_person(), reason=reason, check=check)
-    record = api.get(version.name)
+    record = get_version(api, name)
+    version = version_name(record)
+    decide(api, version, REJECTED, by=this_person(), reason=reason, check=_refuse_default)
     lines = [
-        f"{version_text(record, version)} is rejected: no run promotes the same model, as long"
+        f"{version_text(record)} is rejected: no run promotes the same model, as long"
         " as the version is not deleted"
     ]
     if record.get("deployedModels"):
@@ -103,13 +102,16 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
     """
     from kfp.dsl import Metrics  # imports for a second
 
-    version = version_called(api, name)
-    record = api.get(version.name)
-    _refuse_default(record, version)
+    record = get_version(api, name)
+    version = version_name(record)
+    _refuse_default(record)
     golden = _golden(record, name)
     parameters = parameters_of_run(api, record)
-    model = version.unversioned
-    compared = find_compared(api, version.name) if is_compared else default_champion(api, model)
+    compared = (
+        find_compared(api, version.name)
+        if is_compared
+        else default_champion(api, version.unversioned)
+    )
     release = Release(
         contest=Contest(
             api,
@@ -133,7 +135,7 @@ def approve(api: VertexApi, name: str, *, reason: str = "", is_compared: bool = 
     if promote_known(release):
         serving = f"served by {release.endpoint_name}"
     decide(api, version, APPROVED, by=this_person(), reason=reason)
-    return [f"the default is {version_text(record, version)}, {serving}"]
+    return [f"the default is {version_text(record)}, {serving}"]
 
 
 def _golden(record: Json, name: str) -> Json:
@@ -146,12 +148,11 @@ def _golden(record: Json, name: str) -> Json:
     )
 
 
-def _refuse_default(record: Json, version: ResourceName) -> None:
+def _refuse_default(record: Json) -> None:
     if DEFAULT in record.get("versionAliases", []) and was_promoted(record):
-        model = record["displayName"]
         raise ResourceError(
-            f"{model}@{version.version} is the default version; to leave it: trainyard models"
-            f" rollback {model} --reason TEXT"
+            f"{version_text(record)} is the default version; to leave it: trainyard models"
+            f" rollback {record['displayName']} --reason TEXT"
         )
 
 

@@ -14,7 +14,7 @@ from components.endpoint.deployments import (
 from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.companions import read_golden
-from components.model_version.decisions import decide, decisions_of, is_rejected
+from components.model_version.decisions import decide, is_rejected, last_decision
 from components.model_version.history import ROLLBACK, cause_of, history_of
 from components.model_version.registry import (
     DEFAULT,
@@ -35,10 +35,11 @@ from components.shared.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
 from pipelines.resources.names import (
     endpoint_of,
+    get_version,
     model_name,
     shown_model,
     this_person,
-    version_called,
+    version_text,
 )
 from trainer import Json
 
@@ -65,8 +66,8 @@ def deploy_version(
         ResourceError: the name has no version.
         StepError: the predictions differ; the endpoint has been restored.
     """
-    version = version_called(api, name)
-    model = api.get(version.name)
+    model = get_version(api, name)
+    version = version_name(model)
     golden = read_golden(model)
     move = partial(with_share, percentage=percentage)
     endpoint_name = endpoint_name or model["displayName"]
@@ -78,7 +79,7 @@ def deploy_version(
             pass
     split = _split_text(api, api.get(endpoint["name"]))
     return [
-        f"{version_text(model, version)} is deployed to {endpoint['displayName']}: {split}",
+        f"{version_text(model)} is deployed to {endpoint['displayName']}: {split}",
         *_check_notes(golden, percentage),
     ]
 
@@ -89,8 +90,8 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     Raises:
         ResourceError: the version is not deployed there.
     """
-    version = version_called(api, name)
-    model = api.get(version.name)
+    model = get_version(api, name)
+    version = version_name(model)
     endpoint = endpoint_of(api, endpoint_name or model["displayName"])
     if not undeploy_version(api, endpoint, version):
         raise ResourceError(
@@ -98,7 +99,7 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
             f"{_split_text(api, endpoint)}"
         )
     split = _split_text(api, api.get(endpoint["name"]))
-    return [f"{version_text(model, version)} is undeployed from {endpoint['displayName']}: {split}"]
+    return [f"{version_text(model)} is undeployed from {endpoint['displayName']}: {split}"]
 
 
 def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
@@ -126,11 +127,10 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
         )
     former, version = version_name(current), version_name(target)
     if is_rejected(target):
-        rejection = decisions_of(target)[-1:]
         raise ResourceError(
-            f"{version_text(target, version)}, the version before the default, was rejected "
-            f"{' '.join(map(str, rejection))}; to serve it all the same, or another one: trainyard"
-            f" models approve {name}@VERSION"
+            f"{version_text(target)}, the version before the default, was rejected "
+            f"{last_decision(target, REJECTED)}; to serve it or"
+            f" another one: trainyard models approve {name}@VERSION"
         )
     golden = read_golden(target)
     endpoints = [
@@ -153,8 +153,8 @@ def roll_back(api: VertexApi, name: str, *, reason: str = "") -> list[str]:
     names = ", ".join(endpoint["displayName"] for endpoint in endpoints)
     serving = f"served by {names}" if names else "and no endpoint served the former one"
     return [
-        f"the default is {version_text(target, version)} (before: {former.version}), {serving}",
-        f"{version_text(current, former)} is rejected: no run promotes the same model; to keep the"
+        f"the default is {version_text(target)} (before: {former.version}), {serving}",
+        f"{version_text(current)} is rejected: no run promotes the same model; to keep the"
         f" default whatever runs find: trainyard models hold {name} --reason TEXT",
         *(_check_notes(golden, WHOLE) if names else []),
     ]
@@ -209,11 +209,6 @@ def resources_of_run(parameters: Json, serving: Json) -> Json:
     """Return the machines that a run serves on, with the settings `serving` in place of its own."""
     values = parse_object(str(parameters.get("serving") or "{}"), name="serving")
     return ServingOptions(**{**values, **serving}).resources
-
-
-def version_text(model: Json, version: ResourceName) -> str:
-    """Return a version as `mnist@2`."""
-    return f"{model['displayName']}@{version.version}"
 
 
 def _check_notes(golden: Json | None, percentage: int) -> list[str]:

@@ -17,7 +17,7 @@ def test_two_first_runs_at_once_make_one_model_whose_default_is_not_the_worse_on
     code, output = ended(slow)
 
     assert code == 1, output
-    assert "version 2 became the default during this run" in output
+    assert "version 2 became the default since the evaluation" in output
     [model], [endpoint] = home.resources("models"), home.resources("endpoints")
     [deployed] = endpoint["deployedModels"]
     assert endpoint["trafficSplit"] == {deployed["id"]: 100}

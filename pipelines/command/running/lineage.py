@@ -1,7 +1,7 @@
 """`trainyard lineage`: what a version was made of, and which versions have learnt from a file."""
 
 import argparse
-from pathlib import Path
+from os.path import isfile
 
 from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import add_json, describe, print_json, print_table
@@ -36,19 +36,24 @@ def add_lineage(parser: argparse.ArgumentParser) -> None:
 def _lineage(api: VertexApi, arguments: argparse.Namespace) -> int:
     from pipelines.provenance.lineage import lineage_of, lineage_text, reached_by  # PyArrow
 
-    path = Path(arguments.what)
-    if path.is_file():
-        found = reached_by(api, path, key=arguments.key)
+    what = arguments.what
+    is_file = isfile(what)
+    if is_file or "@" not in what:
+        found = list(reached_by(api, what, key=arguments.key))
+        if not found and not is_file:
+            raise ResourceError(
+                f"{what} is neither a file, of now or of a version, nor MODEL@VERSION"
+            )
         if arguments.json:
             return print_json(found)
         if found:
             return print_table(TextTable(HEADINGS, [tuple(one.values()) for one in found]))
         row = f" with a row of key {arguments.key!r}" if arguments.key else ""
-        print(f"no version has read {path}{row}")
+        print(f"no version has read {what}{row}")
         return 0
-    if "@" not in arguments.what:
-        raise ResourceError(f"{arguments.what} is neither a file nor MODEL@VERSION")
-    facts = lineage_of(api, arguments.what)
+    if arguments.key:
+        raise ResourceError(f"--key is of a FILE, and {what} is none")
+    facts = lineage_of(api, what)
     if arguments.json:
         return print_json(facts)
     print(lineage_text(facts))

@@ -27,7 +27,7 @@ from pipelines.provenance.stages import (
     is_asynchronous,
     model_stages,
 )
-from pipelines.resources.names import second
+from pipelines.resources.names import get_version, second, version_text
 
 SCRATCH = "reproduced"
 SAME, WITHIN, DIFFERENT = (
@@ -61,13 +61,14 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
 def _reproduce(arguments: argparse.Namespace) -> int:
     console = Console(stderr=arguments.json, highlight=False, soft_wrap=True)
     with api_of(arguments) as api:
-        record = whole_record(api, arguments.name)
+        version = get_version(api, arguments.name)
+        record, name = whole_record(api, version), version_text(version)
     summary, state_dir = record.summary, target_of(arguments, needs_bucket=False).state_dir
-    target = local_target(state_dir / SCRATCH / f"{arguments.name}-{summary.run}")
+    target = local_target(state_dir / SCRATCH / f"{name}-{summary.run}")
     if service_start(target.state_dir / "vertex"):
-        raise ResourceError(f"{arguments.name} is being made again by another command")
+        raise ResourceError(f"{name} is being made again by another command")
     shutil.rmtree(target.state_dir, ignore_errors=True)
-    console.print(f"{arguments.name}, made by {summary.run} on {second(summary.created)}")
+    console.print(f"{name}, made by {summary.run} on {second(summary.created)}")
     folder = target.state_dir / "source"
     with console.status(f"looking for {record.source} among the commits"):
         source = find_source(record.source, time=summary.created, folder=folder)
@@ -78,19 +79,26 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         shutil.rmtree(target.state_dir, ignore_errors=True)
         raise
     result, reasons = _judge(record, now, stages, is_source=source.is_recorded)
-    if arguments.json:
-        facts = {"version": arguments.name, "run": summary.run, "source": source.words}
-        listed = [vars(stage) for stage in stages]
-        print_json({**facts, "result": result, "stages": listed, "reasons": reasons})
-    for stage in () if arguments.json else stages:
+    for stage in stages:
         mark = "[green]✓[/]" if stage.is_same else "[red]✗[/]"
         console.print(f"{mark} {stage.name:15}{escape(stage.words)}")
     files = f", files: {target.state_dir}" if result == DIFFERENT else ""
     if not files:
         shutil.rmtree(target.state_dir, ignore_errors=True)
-    console.print(f"{arguments.name}: {result}{files}")
-    for reason in () if arguments.json else reasons:
+    console.print(f"{name}: {result}{files}")
+    for reason in reasons:
         console.print(f"  {escape(reason)}")
+    if arguments.json:
+        print_json(
+            {
+                "version": name,
+                "run": summary.run,
+                "source": source.words,
+                "result": result,
+                "stages": [*map(vars, stages)],
+                "reasons": reasons,
+            }
+        )
     return GATED if files else OK
 
 
@@ -98,11 +106,10 @@ def _repeat(
     record: Record, source: Source, target: Target, *, state_dir: Path, console: Console
 ) -> tuple[list[Stage], Record]:
     """Execute the run again, up to the first of data and model that differs."""
-    stages: list[Stage] = []
     keep_running_without_output()
     with scratch_service(target, source, state_dir=state_dir) as api:
         now = execute(api, record, until=DATA_TASK, target=target, console=console)
-        stages += compare(data_stages(record), data_stages(now))
+        stages = compare(data_stages(record), data_stages(now))
         if all(stage.is_same for stage in stages):
             now = execute(api, record, until=LAST_TASK, target=target, console=console)
             stages += compare(model_stages(record), model_stages(now))

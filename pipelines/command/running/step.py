@@ -42,7 +42,7 @@ def add_step(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `step`."""
     describe(parser, STEP_HELP)
     parser.add_argument("name", metavar="RUN", help=NAMES["RUN"])
-    parser.add_argument("task", metavar="TASK", help=", ".join(TASKS))
+    parser.add_argument("task", metavar="TASK", choices=TASKS, help=", ".join(TASKS))
     add_set(parser, "change a setting of the run that the task reads; may be repeated")
     text = "the folder of your workload; default: the one that the run came from"
     parser.add_argument("--workload", metavar="WORKLOAD", default="", help=text)

@@ -40,7 +40,9 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     show = add_action(actions, "show", with_api(_show), "show a job and its replicas", "JOB")
     add_json(show)
     logs = add_action(actions, "logs", with_api(_logs), "print the logs of a job's replicas", "JOB")
-    logs.add_argument("--replica", metavar="TASK", help="only this one, e.g. chief/0 or worker/1")
+    logs.add_argument(
+        "--replica", metavar="REPLICA", help="only this one, e.g. chief/0 or worker/1"
+    )
     logs.add_argument("--follow", action="store_true", help="continue until the job ends")
     logs.epilog = f"With --follow, {exit_codes_text(OK, FAILED)}"
     wait = add_action(actions, "wait", with_api(_wait), "wait until a job has ended", "JOB")

@@ -64,7 +64,7 @@ def decide(
     *,
     older_than_seconds: float = math.inf,
     max_gb: float = math.inf,
-    keep: Mapping[str, str] | None = None,
+    keep: Mapping[str, str] = {},
     now: float | None = None,
 ) -> list[OldRun]:
     """Return the runs with their sizes and the decisions, newest first; change nothing.
@@ -77,8 +77,7 @@ def decide(
     now = time.time() if now is None else now
     runs = find_runs(files)
     sizes = {run.name: files.size_of(run.name, list(run.jobs)) for run in runs}
-    named = keep or {}
-    reasons = {run.name: named.get(run.name) or _protection(run, now=now) for run in runs}
+    reasons = {run.name: keep.get(run.name) or _protection(run, now=now) for run in runs}
     room = max_gb * GIGABYTE - sum(sizes[name] for name, reason in reasons.items() if reason)
     for run in runs:
         is_young = now - (run.ended or now) < older_than_seconds
@@ -103,13 +102,15 @@ def named_runs(api: VertexApi, names: Sequence[str]) -> dict[str, str]:
     """
     kept: dict[str, str] = {}
     for name in names:
-        if RUN_NAME.fullmatch(name) and api.find(RUN.path(api, name)):
-            kept[name] = "--keep"
+        if RUN_NAME.fullmatch(name) and (run := RUN.find(api, name)):
+            kept[short_name(run["name"])] = f"--keep {name}"
             continue
         version = get_model(api, name)
         versions = [version] if "@" in name else list_versions(api, version["name"])
-        runs = (label_of(one, RUN_LABEL) for one in versions)
-        kept |= {run: f"--keep {name}" for run in runs if run}
+        runs = {made: f"--keep {name}" for one in versions if (made := label_of(one, RUN_LABEL))}
+        if not runs:
+            raise ResourceError(f"--keep {name}: uploaded by hand, no run made it")
+        kept |= runs
     return kept
 
 

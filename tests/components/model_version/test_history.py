@@ -41,12 +41,12 @@ def test_each_change_of_the_default_has_a_period():
 
     found = history_of(versions)
 
-    assert [(one.version, one.cause, one.run) for one in found] == [
+    assert [(one.version, one.cause, one.actor) for one in found] == [
         ("1", "uploaded", ""),
         ("2", "promoted", "run-2"),
         ("3", "promoted", "run-3"),
         ("1", "set-default", ""),
-        ("2", "rollback", "run-2"),
+        ("2", "rollback", ""),
     ]
     assert found[1].since == "2026-01-03T12:00:00.000Z", "the completed promotion is the same one"
     assert [one.until for one in found] == [*[one.since for one in found[1:]], ""]

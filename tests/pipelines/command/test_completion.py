@@ -76,12 +76,17 @@ def test_bash_completes_files_and_replaces_only_the_end_of_a_word(folder):
     program.chmod(0o755)
     (folder / "script").write_text(completion.SCRIPTS["bash"])
     completion.completions("trainyard ")
-    lines = ["models show digits@", "run mnist --set train.ep", "new x --table custo"]
+    lines = {
+        "models show digits@": "@",
+        "run mnist --set train.ep": "train.ep",
+        "new x --table c": "c",
+    }
     calls = "".join(
-        f'COMP_POINT=99 COMP_LINE="trainyard {line}"; _trainyard {program};echo ${{COMPREPLY[@]}}\n'
-        for line in lines
+        f'COMP_POINT=99 COMP_LINE="trainyard {line}"; _trainyard {program} {end}\n'
+        "echo ${COMPREPLY[@]}\n"
+        for line, end in lines.items()
     )
     script = f". ./script; complete -p trainyard\n{calls}"
     said = subprocess.check_output(["bash", "-c", script], text=True).splitlines()
     assert "-o default" in said[0], "files, where there is no reply"
-    assert said[1:] == ["default 2", "train.epochs=", ""]
+    assert said[1:] == ["@default @2", "train.epochs=", ""]

@@ -24,3 +24,4 @@ def test_each_thing_that_is_wrong_has_its_mend(tmp_path, capsys, monkeypatch):
     assert main(["doctor", "--json"]) == 1
     [found] = [one for one in json.loads(capsys.readouterr().out) if not one["is_right"]]
     assert f"mv {path.parent} {path.parent}.old" in found["mend"]
+    assert main(["doctor", "--state-dir", f"{path}/x"]) == 1

@@ -39,6 +39,7 @@ def test_every_command_has_a_help_text(capsys, name):
         ("submit mnits", "'mnist'"),
         ("runs shwo r", "'show'"),
         ("schedule aply", "'apply'"),
+        ("step latest evalute", "'evaluate'"),
         ("endpoints undeply m@1", "'undeploy'"),
         ("run mnist --keep-endpont", "'--keep-endpoint'"),
         ("run mnist --on vertx", "'vertex'"),

@@ -1,11 +1,13 @@
 """What the comparison of two trainings says, without a training."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from pipelines.provenance import source
 from pipelines.provenance.again import tasks_until
+from pipelines.provenance.lineage import GONE, _content, _has_row
 from pipelines.provenance.record import Record
 from pipelines.provenance.stages import agree, compare, data_stages, explanations, model_stages
 
@@ -78,6 +80,15 @@ def test_a_difference_is_explained_by_what_is_recorded():
 def test_asynchronous_trainings_agree_if_their_intervals_overlap(interval, is_within):
     found = {"metrics": {}, "intervals": {"accuracy": interval}}
     assert agree(RECORD, dataclasses.replace(RECORD, evaluation=found)) == is_within
+
+
+def test_a_row_is_found_by_its_key_as_preparing_matches_columns(tmp_path):
+    file = str(tmp_path / "orders.csv")
+    Path(file).write_text("Order No,x\n7,1\n")
+    keys = [("7", "order_no", {}), ("8", "no", {"Order No": "no"}), ("7", "other", {})]
+    assert [_has_row(file, *key, ()) for key in keys] == [True, False, None]
+    assert _has_row(file, "Order No", "id", {}, ("id", "x"))
+    assert _content(RECORD, "/a.csv", "") == GONE
 
 
 def test_a_pipeline_is_cut_after_a_task_at_any_depth():

@@ -133,6 +133,7 @@ def test_deployment_without_a_check_is_reported(api, version, trainyard, service
 def test_rollback_moves_alias_deployment_and_traffic(api, trainyard):
     trainyard("endpoints", "deploy", "tiny@2")
 
+    assert trainyard("models", "rollback", "tiny@1")[0] == 2
     code, output, _ = trainyard("models", "rollback", "tiny")
 
     assert code == 0
@@ -211,6 +212,7 @@ def test_a_deployed_version_is_scaled_and_keeps_its_machine(api, version, trainy
 
 def test_what_cannot_be_done_is_named(version, trainyard):
     version()
+    assert trainyard("reproduce", "tiny@1")[0] == 1
     code, _, error = trainyard("models", "rollback", "tiny")
     assert (code, "previous" in error) == (2, True)
     code, _, error = trainyard("endpoints", "deploy", "tiny@1", "--serving", "max_replica=5")

@@ -110,7 +110,7 @@ def test_the_default_version_is_set_by_hand_and_what_is_missing_is_one_line(
     for arguments, code, message in (
         (["jobs", "show", "77"], 1, "NOT_FOUND"),
         (["models", "show", "m@2"], 1, "NOT_FOUND"),
-        (["models", "set-default", "m"], 2, "write MODEL@VERSION"),
+        (["models", "set-default", "m"], 2, "write m@VERSION"),
         (["endpoints", "delete", "e"], 1, "no endpoint 'e'"),
         (["endpoints", "predict", "e", "--instances", "/no/file"], 2, "/no/file"),
     ):
