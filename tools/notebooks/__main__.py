@@ -1,6 +1,6 @@
 """Run Google's notebooks, unedited but for the project, against a service; print a table.
 
-Usage: python -m tools.notebooks FOLDER [--public FOLDER] [--work FOLDER] [NAME …]
+Usage: python -m tools.notebooks FOLDER [--public FOLDER] [--work FOLDER] [--second] [NAME …]
 
 FOLDER is a clone of https://github.com/GoogleCloudPlatform/vertex-ai-samples. The objects below the
 folder `--public` are the public buckets, gs://BUCKET/NAME as BUCKET/NAME; the default is stand-ins
@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tools.notebooks.keras_stand_ins import write_wheel
 from vertex_local import testing
 
 HERE = Path(__file__).parent
@@ -35,7 +36,23 @@ NOTEBOOKS = {
     "prediction/get_started_with_dedicated_endpoint": "endpoints: dedicated, traffic",
     "workbench/predictive_maintainance/predictive_maintenance_usecase": "upload, deploy, predict",
 }
+# Twelve more, chosen before their first run: without AutoML, data sets and foreign models.
+SECOND = [
+    "custom/sdk-custom-image-classification-batch",
+    "migration/sdk-custom-image-classification-prebuilt-container",
+    "migration/sdk-custom-scikit-learn-prebuilt-container",
+    "migration/sdk-custom-xgboost-prebuilt-container",
+    "migration/sdk-hyperparameter-tuning",
+    "pipelines/custom_model_training_and_batch_prediction",
+    "pipelines/get_started_with_machine_management",
+    "workbench/fraud_detection/fraud-detection-model",
+    "prediction/get_started_with_psc_private_endpoint",
+    "prediction/pytorch_train_deploy_models_with_prebuilt_containers",
+    "model_evaluation/custom_tabular_regression_model_evaluation",
+    "pipelines/google_cloud_pipeline_components_model_train_upload_deploy",
+]
 TIMEOUT_SECONDS = 1800.0
+WHEEL = "keras_stand_ins-1-py3-none-any.whl"
 TOOLS = ["gcloud", "gsutil"]  # training code starts them as well
 NOT_HERE = ["pip", "pip3", "docker", "sudo", "curl"]
 
@@ -46,6 +63,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="clone of vertex-ai-samples")
     parser.add_argument("--public", type=Path, help="folder of public buckets")
     parser.add_argument("--work", type=Path, help="folder for logs; default: a new one")
+    parser.add_argument("--second", action="store_true", help="run the second twelve")
     parser.add_argument("names", nargs="*", help="notebooks below notebooks/official")
     arguments = parser.parse_intermixed_args()
     work = (arguments.work or Path(tempfile.mkdtemp(prefix="notebooks-"))).resolve()
@@ -54,13 +72,25 @@ def main() -> None:
     public = arguments.public or work / "public"
     if not public.exists():
         subprocess.run([sys.executable, HERE / "stand_ins.py", public], check=True)
+    home = work / "home"
+    home.mkdir(exist_ok=True)
+    (home / "tensorflow_datasets").unlink(missing_ok=True)
+    (home / "tensorflow_datasets").symlink_to(public.resolve() / "tensorflow-datasets")
+    write_wheel(work / WHEEL)
+    (work / "requirements.txt").write_text(f"{work / WHEEL}\n")
     os.environ |= {
+        "KERAS_STAND_INS": str(public.resolve() / "keras-datasets"),
+        "PIP_REQUIREMENT": str(work / "requirements.txt"),  # of steps, which have their own Python
         "PATH": f"{work / 'tools'}:{os.environ['PATH']}",
-        "TFDS_DATA_DIR": str(public.resolve() / "tensorflow-datasets"),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+        "HOME": str(home),  # has the data sets
+        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python",  # for packages of 2019 to 2022
+        "VERTEX_LOCAL_UNPICKLING": "1",  # their models are their own
         "MPLBACKEND": "agg",
         "TF_USE_LEGACY_KERAS": "1",  # the notebooks are of TensorFlow 2.15 and older
     }
-    names = arguments.names or list(NOTEBOOKS)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet"], check=True)
+    names = arguments.names or (SECOND if arguments.second else list(NOTEBOOKS))
     num_done = 0
     for name in names:
         notebook = arguments.folder / "notebooks" / "official" / f"{name}.ipynb"

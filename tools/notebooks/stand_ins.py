@@ -3,6 +3,9 @@
 Usage: python stand_ins.py FOLDER, which becomes a folder of buckets.
 """
 
+import json
+import pickle
+import shutil
 import sys
 from pathlib import Path
 
@@ -48,7 +51,48 @@ def main(root: Path) -> None:
     save_dense(path(models + "prediction/test-models-requests/tensorflow/1").parent)
     penguins = "google-cloud-aiplatform-ci-artifacts/models/penguins/estimator"
     save_penguins(path(models + penguins))
+    request = path(models + "prediction/test-models-requests/requests/tensorflow_request.json")
+    request.write_text(json.dumps({"instances": [[0.1] * 10]}))
+    census().to_csv(
+        path(SAMPLES + "ai-platform/sklearn/census_data/adult.data"), header=False, index=False
+    )
+    fraud = models + "managed_notebooks/fraud_detection/fraud_detection_data.csv"
+    payments().to_csv(path(fraud), index=False)
     save_cifar(root / "tensorflow-datasets")
+    save_for_keras(root / "keras-datasets")
+
+
+def census() -> pd.DataFrame:
+    """Return rows of adults; a text begins with a blank, as in the original."""
+    size = 2000
+    texts = {
+        1: "Private State-gov",
+        3: "11th HS-grad Bachelors",
+        5: "Never-married Married-civ-spouse",
+        6: "Sales Machine-op-inspct Farming-fishing",
+        7: "Own-child Husband",
+        8: "Black White",
+        9: "Male Female",
+        13: "United-States Mexico",
+        14: ">50K <=50K",
+    }
+    columns = {number: random.integers(1, 90, size) for number in range(15)}
+    for number, words in texts.items():
+        columns[number] = random.choice([f" {word}" for word in words.split()], size)
+    return pd.DataFrame(columns)
+
+
+def payments() -> pd.DataFrame:
+    """Return payments, of which large ones are frauds."""
+    size = 6000
+    amounts = ["amount", "oldbalanceOrg", "newbalanceOrig", "oldbalanceDest", "newbalanceDest"]
+    rows = pd.DataFrame(random.gamma(2, 1e4, (size, len(amounts))), columns=amounts)
+    rows["step"] = random.integers(1, 700, size)
+    rows["type"] = random.choice(["CASH_OUT", "PAYMENT", "TRANSFER", "DEBIT", "CASH_IN"], size)
+    rows["nameOrig"], rows["nameDest"] = "C1", "M1"
+    rows["isFraud"] = (rows["amount"] > 60000).astype(int)
+    rows["isFlaggedFraud"] = (rows["amount"] > 80000).astype(int)
+    return rows
 
 
 def engines() -> pd.DataFrame:
@@ -115,6 +159,37 @@ def save_cifar(folder: Path) -> None:
         split_datasets={"train": data, "test": data},
         data_dir=folder,
     )
+    # Also for tensorflow-datasets 4.4 and 1.3, of which a notebook each installs one.
+    newest, oldest = folder / "cifar10" / "3.0.2", folder / "cifar10" / "1.0.2"
+    info = json.loads((newest / "dataset_info.json").read_text())
+    for split in info["splits"]:
+        del split["filepathTemplate"]
+    (newest / "dataset_info.json").write_text(json.dumps(info))
+    shutil.copytree(newest, oldest)
+    splits = [
+        {"name": split["name"], "numShards": "1", "shardLengths": split["shardLengths"]}
+        for split in info["splits"]
+    ]
+    old = {"name": "cifar10", "version": oldest.name, "splits": splits}
+    (oldest / "dataset_info.json").write_text(json.dumps(old))
+
+
+def save_for_keras(folder: Path) -> None:
+    """Save the data sets of `tf.keras.datasets`, which Keras downloads otherwise."""
+    (folder / "cifar-10-batches-py").mkdir(parents=True)
+    for number in range(1, 7):
+        name = "test_batch" if number > 5 else f"data_batch_{number}"
+        size = 100 if name == "test_batch" else 1  # Keras repeats one picture 10,000 times
+        pixels = random.integers(0, 256, (size, 3072), np.uint8)
+        batch = {b"data": pixels, b"labels": [row % 10 for row in range(size)]}
+        (folder / "cifar-10-batches-py" / name).write_bytes(pickle.dumps(batch))
+    np.savez(folder / "boston_housing.npz", x=random.random((506, 13)), y=random.random(506) * 50)
+    digits = {
+        f"{kind}_{part}": random.integers(0, high, (600, *shape), np.uint8)
+        for kind, high, shape in (("x", 256, (28, 28)), ("y", 10, ()))
+        for part in ("train", "test")
+    }
+    np.savez(folder / "mnist.npz", **digits)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

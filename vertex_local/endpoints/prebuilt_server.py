@@ -1,6 +1,6 @@
-"""Prediction server in place of Google's prebuilt images of TensorFlow and XGBoost.
+"""Prediction server in place of Google's prebuilt images of TensorFlow, XGBoost and scikit-learn.
 
-Usage: python -m vertex_local.endpoints.prebuilt_server tensorflow|xgboost
+Usage: python -m vertex_local.endpoints.prebuilt_server tensorflow|xgboost|sklearn
 
 The framework is installed with this Python; the service itself needs none. TensorFlow's requests
 and responses are TensorFlow Serving's: https://www.tensorflow.org/tfx/serving/api_rest
@@ -28,22 +28,17 @@ NUM_THREADS = 16
 BYTES_SUFFIX = "_bytes"  # of an output's name: its strings are base64
 
 
-class RefusedInstanceError(ValueError):
-    """A request that the model cannot answer."""
-
-
 def main() -> None:
     """Load the model, then serve it until the process is ended."""
     folder = Path(os.environ["AIP_STORAGE_URI"])
-    predict = {"tensorflow": saved_model, "xgboost": booster}[sys.argv[1]](folder)
+    load = {"tensorflow": saved_model, "xgboost": booster, "sklearn": estimator}[sys.argv[1]]
     host, port = os.environ["AIP_HTTP_HOST"], os.environ["AIP_HTTP_PORT"]
-    waitress.serve(application(predict), host=host, port=port, threads=NUM_THREADS)
+    waitress.serve(application(load(folder)), host=host, port=port, threads=NUM_THREADS)
 
 
 def saved_model(folder: Path) -> Predict:
     """Load a SavedModel; return its function of request bodies."""
-    if not (folder / "saved_model.pb").is_file():
-        sys.exit(f"There is no saved_model.pb in {folder}: TensorFlow's images serve SavedModels.")
+    _file_of(folder, "saved_model.pb")
     tf: Any = import_module("tensorflow")
     model = tf.saved_model.load(str(folder))  # has the variables of its signatures
 
@@ -51,7 +46,7 @@ def saved_model(folder: Path) -> Predict:
         signatures = model.signatures
         name = body.get("signature_name", DEFAULT_SIGNATURE)
         if name not in signatures:
-            raise RefusedInstanceError(f'no signature "{name}"; the model has {sorted(signatures)}')
+            raise ValueError(f'no signature "{name}"; the model has {sorted(signatures)}')
         specs = signatures[name].structured_input_signature[1]
         columns = _columns(body, specs)
         try:
@@ -60,8 +55,8 @@ def saved_model(folder: Path) -> Predict:
                 for name, spec in specs.items()
             }
             outputs = signatures[name](**tensors)
-        except (ValueError, TypeError, tf.errors.OpError) as error:
-            raise RefusedInstanceError(str(error)) from error
+        except tf.errors.OpError as error:
+            raise ValueError(str(error)) from error
         return _response(body, {name: _plain(outputs[name].numpy(), name) for name in outputs})
 
     return predict
@@ -69,11 +64,11 @@ def saved_model(folder: Path) -> Predict:
 
 def _columns(body: Json, names: Collection[str]) -> Json:
     columns = body["inputs"] if "inputs" in body else columns_of(body, names)
-    if len(names) == 1 and not (isinstance(columns, dict) and columns.keys() == set(names)):
+    if isinstance(columns, dict) and columns.keys() == set(names):
+        return columns
+    if len(names) == 1:
         return dict.fromkeys(names, columns)
-    if not isinstance(columns, dict) or columns.keys() != set(names):
-        raise RefusedInstanceError(f"the model's inputs are {sorted(names)}; name each")
-    return columns
+    raise ValueError(f"the model's inputs are {sorted(names)}; name each")
 
 
 def _response(body: Json, outputs: Json) -> Json:
@@ -91,37 +86,42 @@ def columns_of(body: Json, names: Collection[str]) -> Any:
     """Return the instances of a request by input; a list if they are values of the only input."""
     instances = body.get("instances")
     if not isinstance(instances, list) or not instances:
-        raise RefusedInstanceError('"instances" must be a list that is not empty')
+        raise ValueError('"instances" must be a list that is not empty')
     if not all(isinstance(row, dict) and "b64" not in row for row in instances):
         return instances
-    if any(row.keys() != set(names) for row in instances):
-        wrong = next(row for row in instances if row.keys() != set(names))
-        raise RefusedInstanceError(
-            f"an instance has {sorted(wrong)}; the model's inputs: {sorted(names)}"
-        )
+    for row in instances:
+        if row.keys() != set(names):
+            raise ValueError(f"an instance has {sorted(row)}; the model's inputs: {sorted(names)}")
     return {name: [row[name] for row in instances] for name in names}
 
 
 def booster(folder: Path) -> Predict:
     """Load `model.bst`; return its function of request bodies."""
-    path = folder / "model.bst"
-    if not path.is_file():
-        sys.exit(
-            f"There is no model.bst in {folder}. A pickled model (model.pkl, model.joblib) is not "
-            "loaded: unpickling runs any code in it. Save it with Booster.save_model."
-        )
+    path = _file_of(folder, "model.bst")
     xgboost: Any = import_module("xgboost")
     model, lock = xgboost.Booster(model_file=str(path)), threading.Lock()
 
     def predict(body: Json) -> Json:
-        try:
-            rows = xgboost.DMatrix(import_module("numpy").array(body["instances"], dtype=float))
-            with lock:
-                return {"predictions": model.predict(rows, validate_features=False).tolist()}
-        except (KeyError, ValueError, TypeError, xgboost.core.XGBoostError) as error:
-            raise RefusedInstanceError(str(error)) from error
+        rows = xgboost.DMatrix(import_module("numpy").array(body["instances"], dtype=float))
+        with lock:
+            return {"predictions": model.predict(rows, validate_features=False).tolist()}
 
     return predict
+
+
+def estimator(folder: Path) -> Predict:
+    """Unpickle `model.joblib` or `model.pkl`; return its function of request bodies."""
+    path = _file_of(folder, "model.joblib", "model.pkl")
+    model: Any = import_module("joblib").load(path)  # it reads plain pickles, too
+    return lambda body: {"predictions": model.predict(body["instances"]).tolist()}
+
+
+def _file_of(folder: Path, *names: str) -> Path:
+    """Return the file of a model; its names are those that Google's image looks for."""
+    for path in (folder / name for name in names):
+        if path.is_file():
+            return path
+    sys.exit(f"There is no {' or '.join(names)} in {folder}, for which the image looks.")
 
 
 def _decoded(value: Any) -> Any:
@@ -156,9 +156,9 @@ def application(predict: Predict) -> Any:
         try:
             body = json.loads(request.get_data())
             if not isinstance(body, dict):
-                raise RefusedInstanceError("the body must be an object")
+                raise ValueError("the body must be an object")
             return _json(HTTPStatus.OK, predict(body))
-        except ValueError as error:
+        except (KeyError, TypeError, ValueError) as error:  # an XGBoostError is a ValueError
             return _json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
     return Request.application(respond)

@@ -8,6 +8,7 @@ https://cloud.google.com/vertex-ai/docs/predictions/pre-built-containers
 import functools
 import importlib.util
 import logging
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from vertex_local.processes import group as processes
 logger = logging.getLogger(__name__)
 
 PREBUILT = re.compile(r".+/prediction/(?P<name>[a-z]+)[0-9]?-[a-z]+\.[^/]+")
-MODULES = {"tf": "tensorflow", "xgboost": "xgboost"}  # by the first word of the image's name
+# By the first word of the image's name.
+MODULES = {"tf": "tensorflow", "xgboost": "xgboost", "sklearn": "sklearn"}
+UNPICKLING = "VERTEX_LOCAL_UNPICKLING"  # variable of a service that loads pickled models
 PREBUILT_SERVER = "vertex_local.endpoints.prebuilt_server"
 CONTAINER_HOST = "0.0.0.0"
 DEFAULT_PORT = 8080  # of a model that names none
@@ -40,12 +43,12 @@ def prebuilt_command(image: str, *, model: str) -> list[str]:
     if not match:
         return []
     module = MODULES.get(match["name"])
-    if module is None:
+    if module is None or (module == "sklearn" and not os.environ.get(UNPICKLING)):
         raise failed_precondition(
             f"{model} has Google's image {image} and no containerSpec.command; this service has "
-            f"a server for images of {' and '.join(MODULES.values())} only. Those of scikit-learn "
-            "and PyTorch load pickled models, which run any code in them. Upload the model with "
-            "the command of a prediction server."
+            "a server for images of tensorflow and xgboost. Those of scikit-learn and PyTorch load "
+            "pickled models, which run any code in them. Upload the model with the command of a "
+            f"prediction server, or start the service with {UNPICKLING}=1 for scikit-learn's."
         )
     if importlib.util.find_spec(module) is None:
         raise failed_precondition(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from vertex_local import Json
 from vertex_local.jobs.record import ROLES, JobPlan, WorkerPool
+from vertex_local.machine import buckets, system
 from vertex_local.machine import docker as containers
-from vertex_local.machine import system
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes.group import ProcessSpec
@@ -35,7 +35,8 @@ def process_specs(
 ) -> list[ProcessSpec]:
     """Return the processes of a job, chief first; each gets `common_env`."""
     addresses = assign_addresses(plan.pools, ports)
-    return _specs(plan, addresses, folder=folder, common_env=common_env)
+    outputs = output_variables(buckets.uri_of(str(plan.output_dir or "")))
+    return _specs(plan, addresses, folder=folder, common_env=common_env | outputs)
 
 
 def contained_specs(
@@ -43,7 +44,8 @@ def contained_specs(
 ) -> list[ProcessSpec]:
     """Return them as containers of the pools' images, as hosts on a private network of the job."""
     images = [pool.image for pool in plan.pools for _ in range(pool.num_replicas)]
-    specs = _specs(plan, host_addresses(plan.pools), folder=folder, common_env=common_env)
+    env = common_env | output_variables(str(plan.output_dir or ""))
+    specs = _specs(plan, host_addresses(plan.pools), folder=folder, common_env=env)
     return [
         replace(
             spec,
@@ -65,13 +67,10 @@ def _specs(
         ProcessSpec(
             name=f"{pool.role}/{replica}",
             command=list(pool.command),
-            env={
-                **threads,
-                **pool.env,
-                **common_env,
-                **output_variables(plan.output_dir),
-                **cluster_variables(plan, addresses, pool=pool, replica=replica),
-            },
+            env=threads
+            | pool.env
+            | common_env
+            | cluster_variables(plan, addresses, pool=pool, replica=replica),
             cwd=str(folder),
             log_path=folder / f"{task_name(pool.index, replica)}.log",
             is_primary=pool.index == 0,
@@ -146,9 +145,9 @@ def tf_config_for(addresses: Addresses, *, role: str, replica: int) -> Json:
     return {"cluster": cluster, "environment": "cloud", "task": {"type": role, "index": replica}}
 
 
-def output_variables(output_dir: Path | None) -> dict[str, str]:
+def output_variables(output_dir: str) -> dict[str, str]:
     """Return the output folders below the base output directory; nothing without one."""
-    if output_dir is None:
+    if not output_dir:
         return {}
     return {
         "AIP_MODEL_DIR": f"{output_dir}/model/",

@@ -15,11 +15,9 @@ from vertex_local.errors import invalid_argument, not_found
 from vertex_local.jobs.record import ROLES, JobPlan, plan_job
 from vertex_local.jobs.replica_env import (
     contained_specs,
-    output_variables,
     process_specs,
     task_name,
 )
-from vertex_local.machine import buckets
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.files import last_lines
 from vertex_local.machine.ports import POOL
@@ -58,7 +56,7 @@ def insert(service: Service, parent: str, job: Json) -> Json:
     plan = plan_job(job)
     if service.engine:
         _check_containers(plan, service.engine)
-    _make_output_dir(plan, job["jobSpec"])
+    _make_output_dir(plan)
     record = KIND.new_record(f"{parent}/{KIND.collection}/{service.store.next_id()}", job)
     KIND.folder_of(service, record["name"]).mkdir(parents=True)
     service.store.insert(record["name"], record)
@@ -79,14 +77,11 @@ def _check_containers(plan: JobPlan, engine: Engine) -> None:
         engine.check_folder(plan.output_dir, field="jobSpec.baseOutputDirectory.outputUriPrefix")
 
 
-def _make_output_dir(plan: JobPlan, job_spec: Json) -> None:
+def _make_output_dir(plan: JobPlan) -> None:
     if plan.output_dir is None:
         return
     try:
         plan.output_dir.mkdir(parents=True, exist_ok=True)
-        if job_spec["baseOutputDirectory"]["outputUriPrefix"].startswith(buckets.SCHEME):
-            # A program writes its model to any name of a bucket, without making a folder.
-            Path(output_variables(plan.output_dir)["AIP_MODEL_DIR"]).mkdir(exist_ok=True)
     except OSError as error:
         raise invalid_argument(
             f'jobSpec.baseOutputDirectory.outputUriPrefix "{plan.output_dir}" cannot be created: '

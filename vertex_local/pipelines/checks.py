@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import Json
+from vertex_local.endpoints.serving_contract import PREBUILT
 from vertex_local.machine.files import local_path, path_problem
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.rules import conditions, placeholders
@@ -51,7 +52,7 @@ class Checker:
     def _graph_problems(
         self, place: str, component: Json, values: Json, parents: tuple[str, ...]
     ) -> Iterator[str]:
-        values = {**defaults_of(component), **values}
+        values = defaults_of(component) | values
         tasks = component["dag"].get("tasks", {})
         for producer in _producers(component["dag"].get("outputs", {})):
             if producer not in tasks:
@@ -70,7 +71,7 @@ class Checker:
                     yield from self._graph_problems(f"{path}/", used, known, (*parents, reference))
                 continue
             executor = self._executors.get(used.get("executorLabel", ""), {})
-            for problem in self._executor_problems(executor, {**defaults_of(used), **known}):
+            for problem in self._executor_problems(executor, defaults_of(used) | known):
                 yield f"{path}: {problem}"
 
     def _known(self, task: Json, values: Json) -> Json:
@@ -145,7 +146,9 @@ class Checker:
         for found in placeholders.unknown(metadata, self.run_values):
             yield f"unknown placeholder {found}"
         container = _object(metadata.get("containerSpec"))
-        if container.get("imageUri") and not container.get("command") and self._deploys_model:
+        image = container.get("imageUri", "")
+        has_server = container.get("command") or PREBUILT.fullmatch(image)
+        if image and not has_server and self._deploys_model:
             yield f"the model's containerSpec has no command, {NO_ENTRY_POINT}"
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 import tenacity
 
 from vertex_local import Json
+from vertex_local.machine.buckets import SCHEME
 from vertex_local.machine.docker import HOST
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.files import last_lines, local_path
@@ -66,6 +67,13 @@ class TaskRunner:
     def pipeline_root(self) -> str:
         """The folder of the run's outputs: a path, also of a bucket."""
         return str(local_path(self.job["runtimeConfig"]["gcsOutputDirectory"]))
+
+    def folder_of(self, task: Task) -> str:
+        """Return the folder of a task's outputs: in a bucket by Vertex AI's names, else KFP's."""
+        folder = f"{self.run.folder.name}/{task.unique_name}"
+        if self.job["runtimeConfig"]["gcsOutputDirectory"].startswith(SCHEME):
+            folder = f"{self.run.name.split('/')[1]}/{folder}_{task.id}"
+        return f"{self.pipeline_root}/{folder}"
 
     def execute(self, task: Task, spec: Json, inputs: TaskValues) -> TaskValues:
         """Run a task to its end, with retries, or take its outputs from the cache; return them.
@@ -137,9 +145,8 @@ class Attempt:
     ) -> "Attempt":
         """Return the attempt for a task; its journal gets its parameters with defaults."""
         defaults = defaults_of(component)
-        values = replace(inputs, parameters={**defaults, **inputs.parameters})
-        folder = f"{runner.pipeline_root}/{runner.run.folder.name}/{task.unique_name}"
-        message = executor_input(component, typed(component, values), folder=folder)
+        values = replace(inputs, parameters=defaults | inputs.parameters)
+        message = executor_input(component, typed(component, values), folder=runner.folder_of(task))
         fillable = constants(spec) | (defaults.keys() - inputs.parameters.keys())
         attempt = cls(
             runner=runner, task=task, component=component, executor_input=message, fillable=fillable

@@ -20,17 +20,31 @@ CLIENT = r"google\.cloud\.aiplatform_v1(beta1)?\.services\.\w+\.client"
 PROJECTS = r"google\.cloud\.aiplatform\.utils\.resource_manager_utils"
 SESSION = r"google\.auth\.transport\.requests"
 ARTIFACTS = r"kfp\.dsl\.types\.artifact_types"
-FILES = r"tensorflow\.python\.lib\.io\.file_io"
-CHANGED = ("google.", "kfp.dsl.types.", "tensorflow.python.lib.io.")
+FILES = (
+    r"tensorflow\.python\.(lib\.io\.(_pywrap_file_io|tf_record)|ops\.gen_(io|summary)_ops"
+    r"|ops\.gen_(experimental_)?dataset_ops|saved_model\.(save|load)|checkpoint\.checkpoint"
+    r"|training\.py_checkpoint_reader)"
+)
+CHANGED = ("google.", "kfp.dsl.types.", "tensorflow.python.")
 # Of a replica or step: Vertex AI's variables.
 PROJECT_VARIABLE, DEFAULT_PROJECT = "CLOUD_ML_PROJECT_ID", "local"
 LOCATION_VARIABLE, DEFAULT_LOCATION = "CLOUD_ML_REGION", "us-central1"
 PROJECT_NUMBER = "1234"  # gcp-storage-emulator's, of every bucket
-# Written into the SDK's methods for raw predictions and dedicated endpoints.
-GOOGLES = re.compile(r"https://[\w.-]+(-aiplatform\.googleapis\.com|\.prediction\.vertexai\.goog)/")
-WRITING = ("WritableFile", "CopyFile", "RenameFile")  # of TensorFlow's functions
+# Requests to endpoints, whose addresses the SDK's methods for raw predictions, and for private and
+# dedicated endpoints contain.
+ENDPOINTS = re.compile(r"https://[\w.-]+/(?=v1(beta1)?/projects/[^/]+/locations/[^/]+/endpoints/)")
+# TensorFlow's functions and methods that take names of files.
+WRITING = r"WritableFile|CopyFile|RenameFile|__init__"
+LISTING = r"GetMatchingFiles|matching_files|save"  # they return names, too
+OPENING = (
+    f"{WRITING}|{LISTING}|[A-Z]\\w*(File|Dir|Directory|Recursively|Move)|FileExists|Stat|GetChildren"
+    "|ReadFileToString|WriteStringToFile|BufferedInputStream|NewCheckpointReader|restore"
+    "|save_and_return_nodes|load_partial|(read|write)_file|create_summary_file_writer"
+    r"|(tf_record|text_line|csv|fixed_length_record)_dataset(_v2)?"
+)
+CLASSES = r"TFRecordWriter|TrackableSaver"
 BUCKETS = os.environ.get("VERTEX_LOCAL_BUCKETS", "")
-TOKEN = os.environ.get("VERTEX_EMULATOR_TOKEN", "")
+TOKEN = os.environ.get("VERTEX_EMULATOR_TOKEN") or "none"
 URL = f"http://{os.environ['VERTEX_EMULATOR_HOST']}"
 
 
@@ -57,14 +71,10 @@ class _Finder:
 
 
 def _credentials() -> Any:
-    """Return credentials that send the service's token, if it requires one."""
-    if TOKEN:
-        from google.oauth2.credentials import Credentials
+    """Return credentials that send the service's token, which it may not require."""
+    from google.oauth2.credentials import Credentials
 
-        return Credentials(TOKEN)
-    from google.auth.credentials import AnonymousCredentials
-
-    return AnonymousCredentials()
+    return Credentials(TOKEN)
 
 
 def _redirect_settings(module: ModuleType) -> None:
@@ -81,10 +91,9 @@ def _redirect_settings(module: ModuleType) -> None:
         location=os.environ.get(LOCATION_VARIABLE, DEFAULT_LOCATION),
     )
     with contextlib.suppress(ImportError, AttributeError):  # a version without asynchronous REST
-        from google.auth.aio import credentials
+        from google.auth.aio.credentials import StaticCredentials
 
-        own = credentials.StaticCredentials(TOKEN) if TOKEN else credentials.AnonymousCredentials()
-        module._set_async_rest_credentials(own)
+        module._set_async_rest_credentials(StaticCredentials(TOKEN))
 
 
 def _redirect_client(module: ModuleType) -> None:
@@ -108,18 +117,15 @@ def _raw_predict(_client: Any, request: Any = None, **options: Any) -> Any:
     import requests
     from google.api.httpbody_pb2 import HttpBody
 
-    fields = request if isinstance(request, dict) else {}
-    if request and not fields:
+    fields = options if request is None else request
+    if not isinstance(fields, dict):
         fields = {name: getattr(request, name) for name in ("endpoint", "http_body")}
-    fields |= options
     body = fields["http_body"]
+    kind = body.content_type or "application/json"
     response = requests.post(
         f"{URL}/v1/{fields['endpoint']}:rawPredict",
         data=body.data,
-        headers={
-            "Content-Type": body.content_type or "application/json",
-            **({"Authorization": f"Bearer {TOKEN}"} if TOKEN else {}),
-        },
+        headers={"Content-Type": kind, "Authorization": f"Bearer {TOKEN}"},
         timeout=60,
     )
     response.raise_for_status()
@@ -138,7 +144,7 @@ def _redirect_session(module: ModuleType) -> None:
     original = module.AuthorizedSession.request
 
     def request(self: Any, method: str, url: str, *rest: Any, **options: Any) -> Any:
-        return original(self, method, GOOGLES.sub(f"{URL}/", url), *rest, **options)
+        return original(self, method, ENDPOINTS.sub(f"{URL}/", url), *rest, **options)
 
     module.AuthorizedSession.request = request
 
@@ -150,34 +156,37 @@ def _redirect_artifacts(module: ModuleType) -> None:
 
 
 def _redirect_files(module: ModuleType) -> None:
-    """Let `tf.io.gfile` use the files of gs:// addresses; TensorFlow's operations ask Google."""
-    if BUCKETS:
-        module._pywrap_file_io = _Files(module._pywrap_file_io)  # type: ignore[attr-defined]
+    """Let TensorFlow use the files of gs:// addresses: its C++ asks Google, and nobody else."""
+    classes = [value for name, value in vars(module).items() if re.fullmatch(CLASSES, name)]
+    for owner in (module, *classes) if BUCKETS else ():
+        for name, function in list(vars(owner).items()):
+            if re.fullmatch(OPENING, name):
+                setattr(owner, name, _with_paths(name, function))
 
 
-class _Files:
-    """TensorFlow's functions for files, with paths in the place of gs:// addresses."""
+def _with_paths(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        paths = _replaced(arguments, "gs:/", BUCKETS)
+        for path in paths if re.fullmatch(WRITING, name) else ():
+            if path not in arguments:  # Cloud Storage needs no folders
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+        named = {key: _replaced(value, "gs:/", BUCKETS) for key, value in options.items()}
+        result = function(*paths, **named)
+        return _replaced(result, BUCKETS, "gs:/") if re.fullmatch(LISTING, name) else result
 
-    def __init__(self, functions: ModuleType) -> None:
-        self._functions = functions
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._functions, name)
-
-        def call(*arguments: Any) -> Any:
-            paths = [_path_of(argument) for argument in arguments]
-            for path in paths if name in WRITING else ():
-                if path not in arguments:  # Cloud Storage needs no folders
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-            return function(*paths)
-
-        return call
+    return call
 
 
-def _path_of(argument: Any) -> Any:
-    """Return the path of a gs:// address, and anything else as it is."""
-    text = argument.decode() if isinstance(argument, bytes) else str(argument)
-    return text.replace("gs:/", BUCKETS, 1) if text.startswith("gs://") else argument
+def _replaced(value: Any, start: str, other: str) -> Any:
+    """Return names of files, which may be a tensor, with another start."""
+    if type(value) in (list, tuple):  # not a list of Keras, which has its own state
+        return [_replaced(part, start, other) for part in value]
+    if getattr(getattr(value, "dtype", None), "name", "") == "string":
+        strings: Any = sys.modules["tensorflow.python.ops.gen_string_ops"]
+        return strings.static_regex_replace(value, f"^{re.escape(start)}/", f"{other}/")
+    text = value.decode() if isinstance(value, bytes) else value
+    is_changed = isinstance(text, str) and text.startswith(f"{start}/")
+    return text.replace(start, other, 1) if is_changed else value
 
 
 REDIRECTS: dict[str, Callable[[ModuleType], None]] = {

@@ -111,7 +111,7 @@ def test_programs_see_the_buckets_below_gcs_where_there_is_such_a_folder(tmp_pat
     (folder / "mine").mkdir(parents=True)
     # A process of one thread, as a supervisor is.
     words, env = [sys.executable, "-c", CONTAINED, str(tmp_path)], {buckets.VARIABLE: str(folder)}
-    code = subprocess.run(words, env={**os.environ, **env}, check=False, timeout=60).returncode
+    code = subprocess.run(words, env=os.environ | env, check=False, timeout=60).returncode
     if code == 77:
         pytest.skip("this system allows no namespaces")
     assert code == 0
@@ -300,6 +300,9 @@ def test_a_run_keeps_its_outputs_in_a_bucket(service, bucket, folder, address, t
     assert task_detail(job, "write")["execution"]["metadata"]["output:Output"] == address
     [artifact] = task_detail(job, "write")["outputs"]["file"]["artifacts"]
     assert artifact["uri"] == "gs://mine/elsewhere"
+    [task] = [task for task in job["jobDetail"]["taskDetails"] if task["taskName"] == "read"]
+    place = f"mine/runs/demo/{job['name'].rpartition('/')[2]}/read_{task['taskId']}"
+    assert (folder / place / "executor_output.json").exists()
     assert bucket.blob("elsewhere").download_as_text() == "made by a step"
 
 
@@ -309,24 +312,37 @@ files = tf.io.gfile
 with files.GFile("gs://mine/new/a", "w") as file:
     file.write("by gfile")
 files.copy("gs://mine/new/a", "gs://mine/b/c")
-[path] = files.glob("gs://mine/b/*")
-print(files.exists("gs://mine/b"), files.exists("gs://mine/d"), open(path).read())
+module = tf.Module()
+module.one = tf.Variable(1.0)
+module.add = tf.function(lambda x: x + module.one, [tf.TensorSpec([], tf.float32)])
+tf.saved_model.save(module, "gs://mine/model")
+model = tf.saved_model.load("gs://mine/model")
+saved = tf.train.Checkpoint(module=module).save("gs://mine/checkpoints/c")
+tf.train.Checkpoint(module=model).restore(saved).assert_existing_objects_matched()
+with tf.io.TFRecordWriter("gs://mine/new/records") as writer:
+    writer.write(b"record")
+names = tf.data.Dataset.from_tensor_slices(["gs://mine/new/records"])
+[record] = names.interleave(tf.data.TFRecordDataset).as_numpy_iterator()
+print(files.glob("gs://mine/b/*"), files.exists("gs://mine/b"), files.exists("gs://mine/d"),
+      float(model.add(2.0)), saved, record, tf.io.read_file("gs://mine/b/c").numpy())
 """
+FOUND = "['gs://mine/b/c'] True False 3.0 gs://mine/checkpoints/c-1 b'record' b'by gfile'"
 
 
-def test_a_program_uses_buckets_by_the_files_of_tensorflow(service, bucket, tmp_path):
+def test_a_program_uses_buckets_by_tensorflow(service, bucket, tmp_path):
     pytest.importorskip("tensorflow")
     words = ["exec", "--root", str(service.root), "--", sys.executable, "-c", GFILE]
     _, output = run_cli(tmp_path / "log", *words)
-    assert output.splitlines()[-1] == "True False by gfile"
+    assert output.splitlines()[-1] == FOUND
     assert bucket.blob("new/a").download_as_text() == "by gfile"
 
 
 def test_jobs_and_models_use_buckets(service, folder, artifact_folder):
     sdk = sdk_at(service)
     (folder / "mine").mkdir(parents=True)
-    code = "import os, pathlib; p = pathlib.Path(os.environ['AIP_MODEL_DIR'])"
-    code += "; (p / 'saved_model.pb').write_text('trained')"
+    code = "import os; from google.cloud.storage import Blob, Client; "
+    code += "model = Blob.from_uri(os.environ['AIP_MODEL_DIR'] + 'saved_model.pb', Client())"
+    code += "; model.upload_from_string('trained')"
     container = {"image_uri": "any", "command": ["python", "-c", code]}
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
     job = sdk.CustomJob(

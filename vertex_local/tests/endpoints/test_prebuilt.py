@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from vertex_local.endpoints.prebuilt_server import RefusedInstanceError, booster, columns_of
-from vertex_local.endpoints.serving_contract import prebuilt_command
+from vertex_local.endpoints.prebuilt_server import booster, columns_of, estimator
+from vertex_local.endpoints.serving_contract import UNPICKLING, prebuilt_command
 from vertex_local.errors import ApiError
 from vertex_local.tests.support.forks import forks_with
 from vertex_local.tests.support.service import FORKED, PRELOAD_KFP, deployment, running_service
@@ -83,24 +84,27 @@ class Booster:
 
 def matrix(array):
     if array.ndim != 2:
-        raise RuntimeError("expected a matrix")
+        raise ValueError("expected a matrix")
     return array
 
 
 @pytest.mark.fast
-def test_an_xgboost_model_is_served_and_a_pickled_model_is_not_loaded(tmp_path, monkeypatch):
-    core = SimpleNamespace(XGBoostError=RuntimeError)
-    module = SimpleNamespace(Booster=Booster, DMatrix=matrix, core=core)
+def test_models_of_xgboost_and_sklearn_are_served(tmp_path, monkeypatch):
+    module = SimpleNamespace(Booster=Booster, DMatrix=matrix)
     monkeypatch.setitem(sys.modules, "xgboost", module)
-    (tmp_path / "model.joblib").write_bytes(b"")
-    with pytest.raises(SystemExit, match="unpickling runs any code"):
+    (tmp_path / "model.pkl").touch()
+    model = SimpleNamespace(predict=lambda rows: np.sum(rows, axis=1))
+    monkeypatch.setitem(
+        sys.modules, "joblib", SimpleNamespace(load={tmp_path / "model.pkl": model}.get)
+    )
+    with pytest.raises(SystemExit, match="There is no"):
         booster(tmp_path)
     (tmp_path / "model.bst").write_text("model")
-    predict = booster(tmp_path)
-    assert predict({"instances": [[1, 2], [3, 4]]}) == {"predictions": [3, 7]}
-    for body in ({}, {"instances": [1]}, {"instances": [["text"]]}):
-        with pytest.raises(RefusedInstanceError):
-            predict(body)
+    for predict in (booster(tmp_path), estimator(tmp_path)):
+        assert predict({"instances": [[1, 2], [3, 4]]}) == {"predictions": [3, 7]}
+        for body in ({}, {"instances": [1]}, {"instances": [["text"]]}):
+            with pytest.raises((KeyError, TypeError, ValueError)):
+                predict(body)
 
 
 @pytest.mark.fast
@@ -108,7 +112,7 @@ def test_an_xgboost_model_is_served_and_a_pickled_model_is_not_loaded(tmp_path, 
     ("image", "message"),
     [
         (f"{REGISTRY}/sklearn-cpu.1-2:latest", "which run any code"),
-        (f"{REGISTRY}/pytorch-gpu.2-1", "of tensorflow and xgboost only"),
+        (f"{REGISTRY}/pytorch-gpu.2-1", "which run any code"),
         (f"{REGISTRY}/tf2-gpu.2-9:latest", "pip install tensorflow"),
     ],
 )
@@ -116,6 +120,13 @@ def test_images_for_which_nothing_stands_are_refused(image, message, monkeypatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ApiError, match=message):
         prebuilt_command(image, model="models/1@1")
+
+
+@pytest.mark.fast
+def test_pickled_models_are_loaded_by_a_service_that_may(monkeypatch):
+    monkeypatch.setenv(UNPICKLING, "1")
+    monkeypatch.setattr(importlib.util, "find_spec", str)
+    assert prebuilt_command(f"{REGISTRY}/sklearn-cpu.1-2", model="m")[-1] == "sklearn"
 
 
 @pytest.mark.fast
@@ -132,5 +143,5 @@ def test_instances_become_a_column_for_each_input():
     }
     assert columns_of({"instances": [{"b64": ""}]}, {"a"}) == [{"b64": ""}]
     for instances in ([], "text", [{"a": 1}]):
-        with pytest.raises(RefusedInstanceError):
+        with pytest.raises(ValueError, match="instance"):
             columns_of({"instances": instances}, {"a", "b"})

@@ -85,12 +85,14 @@ def test_empty_pools_are_skipped(empty):
     assert [spec.name for spec in specs(pool(), empty, pool())] == ["chief/0", "ps/0"]
 
 
-@pytest.mark.parametrize("prefix", ["/runs/5", "/runs/5/", "file:///runs/5"])
-def test_output_folders_are_below_the_prefix(prefix):
+@pytest.mark.parametrize("prefix", ["/runs/5", "/runs/5/", "file:///runs/5", "gs://runs/5"])
+def test_output_folders_are_below_the_prefix(prefix, monkeypatch):
+    monkeypatch.setenv("VERTEX_LOCAL_BUCKETS", "/buckets")
     (chief,) = specs(pool(), baseOutputDirectory={"outputUriPrefix": prefix})
-    assert chief.env["AIP_MODEL_DIR"] == "/runs/5/model/"
-    assert chief.env["AIP_CHECKPOINT_DIR"] == "/runs/5/checkpoints/"
-    assert chief.env["AIP_TENSORBOARD_LOG_DIR"] == "/runs/5/logs/"
+    root = prefix.removeprefix("file://").rstrip("/")
+    assert chief.env["AIP_MODEL_DIR"] == f"{root}/model/"
+    assert chief.env["AIP_CHECKPOINT_DIR"] == f"{root}/checkpoints/"
+    assert chief.env["AIP_TENSORBOARD_LOG_DIR"] == f"{root}/logs/"
 
 
 def test_without_a_prefix_no_output_folder_is_named():

@@ -17,13 +17,13 @@ from vertex_local.tests.support.service import (
 from vertex_local.training import resource as training
 
 SCRIPT = """
-import argparse, os, pathlib, sys
+import argparse, os
+from google.cloud import storage
 parser = argparse.ArgumentParser()
 parser.add_argument("--units")
 print("units", parser.parse_args().units, os.environ.get("COLOUR"))
-folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
-folder.mkdir(parents=True, exist_ok=True)
-(folder / "saved_model.pb").write_text("trained")
+address = os.environ["AIP_MODEL_DIR"] + "saved_model.pb"
+storage.Blob.from_uri(address, client=storage.Client()).upload_from_string("trained")
 """
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 SERVER = {
@@ -176,7 +176,7 @@ def test_a_cancelled_training_ends_its_job_and_a_killed_service_leaves_the_reaso
 )
 @pytest.mark.fast
 def test_what_cannot_be_trained_is_refused_and_leaves_nothing(idle_service, change, problem):
-    call = Call(args={"project": "demo", "location": "us-central1"}, body={**request(), **change})
+    call = Call(args={"project": "demo", "location": "us-central1"}, body=request() | change)
     with pytest.raises(ApiError, match=problem) as error:
         training.create(idle_service, call)
     assert error.value.code in (400, 404)

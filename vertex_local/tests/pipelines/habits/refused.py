@@ -65,7 +65,7 @@ def reading(uri: str = "oci://bucket/other"):
 
 
 TRAINER = {"image_uri": "us-docker.pkg.dev/p/r/trainer:1", "args": ["--epochs", "3"]}
-SERVER = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"}
+SERVERS = ("us-docker.pkg.dev/p/r/server:1", "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15")
 
 
 @dsl.pipeline(name="wrong-settings")
@@ -88,14 +88,15 @@ def settings(
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
     pools = [{**pool, "container_spec": TRAINER}, {}]
     trained = CustomTrainingJobOp(display_name="train", worker_pool_specs=pools)
-    model = dsl.importer(
-        artifact_uri=model_dir,
-        artifact_class=UnmanagedContainerModel,
-        metadata={"containerSpec": SERVER},
-    ).after(trained)
-    uploaded = ModelUploadOp(display_name="m", unmanaged_container_model=model.output)
-    endpoint = EndpointCreateOp(display_name="e")
-    ModelDeployOp(model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"])
+    for image in SERVERS:  # of the second the service has a server
+        model = dsl.importer(
+            artifact_uri=model_dir,
+            artifact_class=UnmanagedContainerModel,
+            metadata={"containerSpec": {"imageUri": image}},
+        ).after(trained)
+        uploaded = ModelUploadOp(display_name="m", unmanaged_container_model=model.output)
+        endpoint = EndpointCreateOp(display_name="e")
+        ModelDeployOp(model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"])
 
 
 @dsl.pipeline(name="branches-inner")
