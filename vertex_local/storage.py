@@ -105,7 +105,7 @@ class FolderStorage(Storage):  # type: ignore[misc]  # it has no types
         if not NAME.fullmatch(bucket_name) or bucket_name.startswith(RESERVED):
             raise ValueError(f'bucket "{bucket_name}": {NAME_RULES}, nor does it start with "goog"')
         policy = {"softDeletePolicy": {"retentionDurationSeconds": "0"}}
-        created: Json = super().create_bucket(bucket_name, {**bucket_obj, **policy})
+        created: Json = super().create_bucket(bucket_name, bucket_obj | policy)
         return created
 
     def create_resumable_upload(self, bucket_name: str, file_name: str, file_obj: Json) -> str:
@@ -177,7 +177,7 @@ class FolderStorage(Storage):  # type: ignore[misc]  # it has no types
         for file, path in paths.items():
             stamp = _stamp(path)
             if file not in known or self._stamps.get(path) != stamp:
-                known[file] = {**known.get(file, {}), **_described(path, bucket, file)}
+                known[file] = known.get(file, {}) | _described(path, bucket, file)
                 self._stamps[path] = stamp
         for lost in ({name} if name else set(known)) & known.keys() - paths.keys():
             del known[lost]

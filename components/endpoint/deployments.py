@@ -104,7 +104,7 @@ def scale(api: VertexApi, endpoint: Json, version: ResourceName, resources: Json
         if version_of(deployed) != version or not current:
             continue
         machine = current.get("machineSpec", {})
-        if machine != {**machine, **resources["machineSpec"]}:
+        if machine != machine | resources["machineSpec"]:
             logger.warning("%s stays on the machine that it has, %s", version, machine)
         wanted = {name: resources[name] for name in SCALED if name in resources}
         if changed := {k: value for k, value in wanted.items() if value != current.get(k)}:

@@ -113,9 +113,9 @@ def assess(case: Case, out_of_fold: OutOfFold | None = None) -> Assessment:
     checks = [
         *check_predictions(held_out),
         *check_classes(held_out, case.examples_dir),
-        *check_leaks(case.examples_dir, workload, {**evaluation.metrics, **by_folds}),
+        *check_leaks(case.examples_dir, workload, evaluation.metrics | by_folds),
         *check_limits(
-            {**evaluation.metrics, **by_folds},
+            evaluation.metrics | by_folds,
             limits,
             why_undefined=lambda m: why_undefined(m, judged if m in by_folds else held_out),
             bases=dict.fromkeys(by_folds, judged.basis),

@@ -237,7 +237,7 @@ def publish(
 def _log(artifact: "Metrics", values: Json, **rows: Json) -> None:
     for name, value in values.items():
         artifact.log_metric(name, value)
-    _write(artifact.path, json.dumps({**values, **rows}, indent=2))
+    _write(artifact.path, json.dumps(values | rows, indent=2))
 
 
 def _write(path: str, text: str) -> None:

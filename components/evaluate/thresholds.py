@@ -223,7 +223,7 @@ def _compare(limit: Limit, value: float, basis: str) -> tuple[bool, str]:
 def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:
     if isinstance(threshold, Mapping) and threshold:
         return threshold
-    known = {**dict.fromkeys(LOWER_IS_BETTER, AT_MOST), **dict.fromkeys(HIGHER_IS_BETTER, AT_LEAST)}
+    known = dict.fromkeys(LOWER_IS_BETTER, AT_MOST) | dict.fromkeys(HIGHER_IS_BETTER, AT_LEAST)
     return {known.get(metric, ""): threshold}
 
 

@@ -155,7 +155,7 @@ def update_version(api: VertexApi, version: ResourceName, change: Callable[[Json
             return
         etag = {"etag": record["etag"]} if "etag" in record else {}
         try:
-            api.patch(f"{version.name}?updateMask={','.join(changes)}", {**changes, **etag})
+            api.patch(f"{version.name}?updateMask={','.join(changes)}", changes | etag)
             return
         except VertexError as error:
             if error.status not in CONFLICTS or attempt + 1 == MAX_ATTEMPTS:

@@ -136,7 +136,7 @@ class _SplitFiles:
             num_examples = len(range(number, self.num_examples, len(self.files)))
             keys = {"keys": self.keys[name]} if name in self.keys else {}
             entry = {"split": split, "file": name, "num_examples": num_examples}
-            yield {**entry, **keys, **file.digests()}
+            yield entry | keys | file.digests()
 
 
 @dataclass

@@ -230,8 +230,7 @@ def as_ended(
     stamp = now.astimezone(datetime.UTC).isoformat()
     ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
     details = [
-        {**detail, **ended} if detail.get("state") == "RUNNING" else detail
-        for detail in details_in(job)
+        detail | ended if detail.get("state") == "RUNNING" else detail for detail in details_in(job)
     ]
     changes: Json = {
         "state": f"{STATE_PREFIX}{state}",
@@ -239,7 +238,7 @@ def as_ended(
         "jobDetail": {**job.get("jobDetail", {}), "taskDetails": details},
         "error": error and {"message": error},
     }
-    return {**job, **present(changes)}
+    return job | present(changes)
 
 
 def _outcome(state: str, error: str, outputs: Json) -> str:

@@ -86,7 +86,7 @@ def end_run(
     _write(content, run_folder)
     if problem:
         raise problem
-    return {**metadata, **facts_of(content)}
+    return metadata | facts_of(content)
 
 
 def _end_earlier(api: VertexApi, resources: RunResources) -> list[str]:

@@ -141,7 +141,7 @@ def _names(kind: str, current: str, words: dict[str, Words], options: Words) -> 
     if kind.startswith("KEY=VALUE"):
         return words["settings"]
     if kind in ("WORKLOAD", "PACKAGE"):
-        return {**words["workloads"], **_files(current)}
+        return words["workloads"] | _files(current)
     if kind == "CLUSTER" and not current:
         return _files("configs/clusters/")
     found = _files(current) if kind.endswith("|DIR") else {}

@@ -153,7 +153,7 @@ def known_of(inputs: TaskValues) -> Json:
 
 
 def _typed(component: Json, inputs: TaskValues) -> TaskValues:
-    parameters = {**defaults_of(component), **inputs.parameters}
+    parameters = defaults_of(component) | inputs.parameters
     return typed(component, TaskValues(parameters, inputs.artifacts))
 
 

@@ -46,7 +46,7 @@ def plan_task(
         ResourceError: the task cannot be executed again.
     """
     earlier = details_of(job, task)
-    before = {**parameters_of(job), **inputs_of(earlier)}  # of `prepare`, the files of its date
+    before = parameters_of(job) | inputs_of(earlier)  # of `prepare`, the files of its date
     config = with_settings(RunConfig.from_parameters(before), settings)
     config = _with_code_of_now(config, workload, target.state_dir)
     config = with_code(config, target, uses_image=False)

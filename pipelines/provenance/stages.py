@@ -68,7 +68,7 @@ def model_stages(record: Record) -> Json:
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
     """Yield where two JSON values differ, with both values; 1 is not 1.0, NaN is NaN."""
     if isinstance(before, dict) and isinstance(now, dict):
-        for key in {**before, **now}:
+        for key in before | now:
             yield from differences(before.get(key), now.get(key), f"{name} {key}".strip())
     elif (first := _shown(before)) != (second := _shown(now)):
         yield f"{name}: {cut(first)} before, {cut(second)} now"

@@ -112,7 +112,7 @@ def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     """Return a run's facts from its last snapshot, or from its request if it never started."""
     facts = {**request, **view.job, "state": view.state}
     error = {"error": {"message": view.error}} if view.error else {}
-    summary = summarize({**facts, **error}, run=run)
+    summary = summarize(facts | error, run=run)
     warnings = dict.fromkeys([*view.warnings, *summary.warnings])
     return dataclasses.replace(summary, warnings=tuple(warnings))
 

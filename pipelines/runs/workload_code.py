@@ -78,7 +78,7 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     except ConfigError as error:
         raise ConfigError(in_run_file(str(error), config, run_file)) from error
     typed = {f"{MODEL_GROUP}.{key}": value for key, value in description["model_settings"].items()}
-    return config.replace(train={**config.train.given(), **typed})
+    return config.replace(train=config.train.given() | typed)
 
 
 def _check_slices(config: RunConfig, description: Json) -> None:

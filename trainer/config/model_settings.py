@@ -55,7 +55,7 @@ class ModelSettings(Settings):
     def _spread_model_settings(self, write: SerializerFunctionWrapHandler) -> Json:
         values = write(self)
         own = values.pop("model_settings", {})
-        return {**values, **{f"{_PREFIX}{name}": value for name, value in own.items()}}
+        return values | {f"{_PREFIX}{name}": value for name, value in own.items()}
 
     def adapt(self, workload: Workload, model: str = "") -> Workload:
         """Return the workload with the model of the settings; ConfigError if it cannot."""

@@ -137,13 +137,13 @@ class Settings(BaseModel):
             values = _JSON_OBJECT.validate_json(text or "{}")
         except ValidationError as error:
             raise ConfigError(f"{cls.group} is {text!r}; it must be a JSON object") from error
-        return cls(**{**more, **values})
+        return cls(**(more | values))
 
     def replace(self, **changes: Any) -> Self:
         """Return the settings with others, checked again."""
         fields = type(self).model_fields
         given = {fields[name].alias or name: getattr(self, name) for name in self.model_fields_set}
-        return type(self)(**{**given, **changes})
+        return type(self)(**given | changes)
 
     def given(self) -> Json:
         """Return the settings that were given, as JSON."""
@@ -214,7 +214,7 @@ def _plain(schema: Json, whole: Json) -> Json:
     inner: Json = members[-1] if members else {}
     if reference := schema.pop("$ref", ""):
         inner = whole["$defs"][reference.rpartition("/")[2]]
-    return {**_plain(inner, whole), **schema} if inner else schema
+    return _plain(inner, whole) | schema if inner else schema
 
 
 def allowed(schema: Json) -> str:

@@ -312,6 +312,6 @@ def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
     add_flags(parser, TrainConfig, leave_out=["model_settings"])
     trainer_flags, model_settings = split_model_flags(sys.argv[1:] if argv is None else argv)
     try:
-        return TrainConfig.from_texts({**vars(parser.parse_args(trainer_flags)), **model_settings})
+        return TrainConfig.from_texts(vars(parser.parse_args(trainer_flags)) | model_settings)
     except ConfigError as error:
         parser.error(str(error))

@@ -311,7 +311,7 @@ def export_model(
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         renumber_functions(f"{temporary}/saved_model.pb")
         decided = {"decision": asdict(decision)} if decision != DecisionRule() else {}
-        content = finite({**describe(workload), **decided})
+        content = finite(describe(workload) | decided)
         write_json(f"{temporary}/{DESCRIPTION_FILE}", content)
         write_digests(temporary, _files_in(temporary))
         _replace_folder(temporary, model_dir)

@@ -338,7 +338,7 @@ class Workload(abc.ABC):
 
     def with_learnt(self, **facts: Any) -> Self:
         """Return the workload with further facts of the train split."""
-        return replace(self, learnt={**self.learnt, **facts})
+        return replace(self, learnt=self.learnt | facts)
 
     def learnt_list(self, name: str) -> tuple[Any, ...]:
         """Return the fact `classes` or `class_counts`, () if it was not learnt."""

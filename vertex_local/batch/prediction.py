@@ -93,13 +93,14 @@ class BatchPrediction:
             results = folder / f"prediction.results-{number:05d}-of-{len(files):05d}"
             with results.open("wb") as file:
                 while batch := list(islice(instances, tuning.get("batchSize", DEFAULT_BATCH_SIZE))):
-                    good = [instance for instance in batch if not isinstance(instance, BadRow)]
-                    errors.update(row.reason for row in batch if isinstance(row, BadRow))
-                    for instance, prediction in zip(good, self._ask(good), strict=True):
+                    good = [row for row in batch if not isinstance(row, BadRow)]
+                    predictions = iter(self._ask(good))
+                    for row in batch:
+                        prediction = row if isinstance(row, BadRow) else next(predictions)
                         if isinstance(prediction, BadRow):
                             errors[prediction.reason] += 1
                             continue
-                        line = {"instance": instance, "prediction": prediction}
+                        line = {"instance": row, "prediction": prediction}
                         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
                         num_predicted += 1
         lines = "".join(f"{error}\n" for error in errors.items())

@@ -45,7 +45,7 @@ def _metrics(records: list[Json]) -> dict[str, list[float | None]]:
     for record in records:
         facts = run_facts(record)
         known = {name: facts[name] for name in FACTS if isinstance(facts.get(name), int | float)}
-        values.append({**known, **_measured(record)})
+        values.append(known | _measured(record))
     titles = dict.fromkeys(title for of_run in values for title in of_run)
     return {title: [of_run.get(title) for of_run in values] for title in titles}
 

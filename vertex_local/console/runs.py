@@ -71,7 +71,7 @@ def run(service: Service, call: Call) -> Json:
         "run": record,
         "starter": _starter(service, record),
         "made": list(filter(None, (_with_page(service, name) for name in dict.fromkeys(names)))),
-        "tasks": [{**task, **_bar(task, start, total)} for task in tasks],
+        "tasks": [task | _bar(task, start, total) for task in tasks],
         "dag": drawn,
     }
 

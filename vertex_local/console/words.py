@@ -15,13 +15,13 @@ from vertex_local.rules.values import defaults_of
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 UNITS = ((1e9, "B"), (1e6, "M"))
 MINUTE, HOUR, DAY = 60, 3600, 86400
-TONES = {
-    **dict.fromkeys(("succeeded", "active", "from the cache", "promoted", "approved"), "good"),
-    **dict.fromkeys(("failed", "crash loop", "timed out", "infeasible"), "bad"),
-    **dict.fromkeys(("running", "starting", "restarting"), "busy"),
-    **dict.fromkeys(("pending", "cancelling", "stopping", "paused", "waiting"), "wait"),
-    **dict.fromkeys(("held", "rejected"), "stop"),
-}
+TONES = (
+    dict.fromkeys(("succeeded", "active", "from the cache", "promoted", "approved"), "good")
+    | dict.fromkeys(("failed", "crash loop", "timed out", "infeasible"), "bad")
+    | dict.fromkeys(("running", "starting", "restarting"), "busy")
+    | dict.fromkeys(("pending", "cancelling", "stopping", "paused", "waiting"), "wait")
+    | dict.fromkeys(("held", "rejected"), "stop")
+)
 # Names of measurements that are no metrics, and how these are written.
 MEASURES = {
     r"(.*_)?ms(_.*)?": "{} ms",
@@ -113,7 +113,7 @@ def exact(value: Any) -> str:
 def settings(run: Json) -> dict[str, Any]:
     """Return the parameters of a run with defaults; those that are a JSON object by their keys."""
     defaults = defaults_of(run.get("pipelineSpec", {}).get("root", {}))
-    values = {**defaults, **run.get("runtimeConfig", {}).get("parameterValues", {})}
+    values = defaults | run.get("runtimeConfig", {}).get("parameterValues", {})
     return {name: value for name, value in sorted(_flat(values).items()) if value not in ("", None)}
 
 

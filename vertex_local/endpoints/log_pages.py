@@ -50,7 +50,7 @@ def list_logged_requests(service: Service, call: Call) -> Json:
             page["nextPageToken"] = str(last_id)
             break
         bodies = {"request": _value(request), "response": _value(response)}
-        shown.append({**json.loads(entry), **bodies})
+        shown.append(json.loads(entry) | bodies)
         last_id = one_id
     return page
 

@@ -137,7 +137,7 @@ def etag(record: Json, version: Json) -> str:
 def view(record: Json, version: Json) -> Json:
     """Return a version as `models.get` shows it, with the labels of model and version merged."""
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
-    labels = {**record["labels"], **version.get("labels", {})}
+    labels = record["labels"] | version.get("labels", {})
     shown = {
         **version,
         "name": record["name"],

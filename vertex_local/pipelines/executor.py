@@ -75,7 +75,7 @@ class Executor:
         """Run the tasks of a component; return its outputs if all succeeded."""
         component = self._component(name)
         defaults = placeholders.fill_inputs(defaults_of(component), {}, self._run_values)
-        inputs = typed(component, replace(inputs, parameters={**defaults, **inputs.parameters}))
+        inputs = typed(component, replace(inputs, parameters=defaults | inputs.parameters))
         graph = Graph(name, scope, inputs, component["dag"].get("tasks", {}))
         for task in graph.specs:
             graph.tasks[task] = asyncio.create_task(self._run_task(graph, task))

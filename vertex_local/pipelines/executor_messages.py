@@ -74,7 +74,7 @@ def read_outputs(component: Json, message: Json) -> TaskValues:
     artifacts = {}
     for name, plan in planned["artifacts"].items():
         changes = written.get("artifacts", {}).get(name, {}).get("artifacts", [{}])
-        artifacts[name] = [placeholders.whole({**plan["artifacts"][0], **new}) for new in changes]
+        artifacts[name] = [placeholders.whole(plan["artifacts"][0] | new) for new in changes]
         for artifact in artifacts[name]:
             artifact["uri"] = str(local_path(artifact["uri"]) or artifact["uri"])
             path = Path(artifact["uri"])

@@ -103,7 +103,7 @@ def create(service: Service, call: Call) -> Json:
     job_id, body = _job_id(service, call), protos.parse("PipelineJob", call.body)
     checked = plan(service, body)
     record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
-    launch(service, {**record, **checked})
+    launch(service, record | checked)
     return record
 
 

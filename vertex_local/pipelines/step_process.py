@@ -71,7 +71,7 @@ def run(
         spec = processes.ProcessSpec(
             name=STEP,
             command=command,
-            env={**inherited, **env},
+            env=inherited | env,
             # Modules in the service's working directory would hide packages of the same name.
             cwd=None if is_own or container else str(temp_dir),
             log_path=pipe,

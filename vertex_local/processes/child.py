@@ -84,7 +84,7 @@ class Replica(ProcessSpec):
         values = {key: getattr(self, key) for key in keys}
         if self.container:  # `docker run` was measured, not the container
             return {**values, "container": self.container_name}
-        return {**values, **self.usage}
+        return values | self.usage
 
     @property
     def container_name(self) -> str:

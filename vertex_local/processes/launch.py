@@ -57,7 +57,7 @@ class Launch:
         return subprocess.Popen(
             [sys.executable, "-m", "vertex_local.processes.supervisor", str(folder)],
             cwd=Path(__file__).parents[2],  # to import from a checkout
-            env={**os.environ, **client_environment(fds)},
+            env=os.environ | client_environment(fds),
             stdin=stdin,
             stdout=log,
             stderr=log,

@@ -133,7 +133,7 @@ def command(parts: Any, inputs: Json, filled: Callable[[str], str]) -> list[str]
     if "Concat" in parts:
         return ["".join(command(parts["Concat"], inputs, filled))]
     choice = parts["IfPresent"]
-    is_present = choice["InputName"] in {**inputs["parameterValues"], **inputs["artifacts"]}
+    is_present = choice["InputName"] in inputs["parameterValues"] | inputs["artifacts"]
     chosen = choice["Then"] if is_present else choice.get("Else", [])
     return command(chosen, inputs, filled)
 

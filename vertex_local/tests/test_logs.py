@@ -152,7 +152,7 @@ JOB = 'resource.labels.job_id="1"'
     ],
 )
 def test_an_invalid_request_is_refused(service, fields, words):
-    response = service.call("POST", "/v2/entries:list", {**body_for(service, "1"), **fields})
+    response = service.call("POST", "/v2/entries:list", body_for(service, "1") | fields)
     assert response.status_code == 400
     assert words in response.json()["error"]["message"]
 

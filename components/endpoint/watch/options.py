@@ -26,7 +26,7 @@ class WatchOptions(Settings):
     )
     thresholds: Annotated[
         Mapping[Annotated[str, OneOf((PSI, PIXELS))], Annotated[float, Field(gt=0, le=MOST)]],
-        AfterValidator(lambda given: {**LIMITS, **given}),
+        AfterValidator(lambda given: LIMITS | given),
     ] = setting(
         "distances above which a feature has changed, if chance does not explain them; pixels is"
         " the change of an image's mean, or of the logarithm of the standard deviation, in standard"

@@ -66,7 +66,7 @@ def find_rivals(
         except NotComparableError as error:
             why_not = str(error)
     simple = simple_models(predictor, options, examples_dir)
-    return Rivals(models={**simple, **constant}, why_not=why_not)
+    return Rivals(models=simple | constant, why_not=why_not)
 
 
 def best_constant(

@@ -34,7 +34,7 @@ def resolved_text(text: str, moment: datetime.datetime) -> str:
         return text
     kept = {name: value for name, value in values.items() if name not in changes}
     changed = {name: value for name, value in changes.items() if value}
-    return json.dumps({**kept, **changed}, sort_keys=True)
+    return json.dumps(kept | changed, sort_keys=True)
 
 
 def resolve(options: PrepareOptions, moment: datetime.datetime) -> PrepareOptions:

@@ -50,7 +50,7 @@ def data_page(
         anomalies: of all splits.
         earlier: train splits of earlier data by name, such as the champion's.
     """
-    data = {**statistics["splits"], **earlier}
+    data = statistics["splits"] | earlier
     labels = manifest.get("labels", ())
     names = dict.fromkeys(name for part in data.values() for name in part["features"])
     places = {name: f"feature-{place}" for place, name in enumerate(names)}
@@ -115,7 +115,7 @@ def _card(
     """
     first = next(filter(None, summaries))
     is_time = {"is_time": first.get("is_time", False)}  # which earlier data may not say
-    alike = [{**s, **is_time} if s and s["type"] == first["type"] else None for s in summaries]
+    alike = [s | is_time if s and s["type"] == first["type"] else None for s in summaries]
     drifts = [None, *_drifts(name, alike, are_earlier=[*sets.values()])]
     is_listed = first["type"] == "STRING" or all(
         s["num_unique"] <= NUM_VALUES and has_all_values(s) for s in alike if s

@@ -163,11 +163,11 @@ def _types(schema: TableSchema) -> dict[str, pa.DataType]:
         for column in known
         if column.missing or (isinstance(column, Written) and not column.is_plain)
     }
-    return {
-        **dict.fromkeys(schema.numbers, pa.float64()),
-        **dict.fromkeys(schema.texts, pa.string()),
-        **dict.fromkeys(written, pa.binary()),
-    }
+    return (
+        dict.fromkeys(schema.numbers, pa.float64())
+        | dict.fromkeys(schema.texts, pa.string())
+        | dict.fromkeys(written, pa.binary())
+    )
 
 
 def is_header(raw: Raw) -> NDArray[np.bool_]:

@@ -117,5 +117,5 @@ def compare_outputs(before: Json, now: Json) -> list[Difference]:
     first, second = shown(before), shown(now)
     return [
         Difference(kind="", name=name, first=first.get(name), second=second.get(name))
-        for name in {**second, **first}
+        for name in second | first
     ]

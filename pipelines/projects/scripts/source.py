@@ -110,7 +110,7 @@ class Writer:
         if getattr(thing, "_exclude_from_weight_decay_pattern", None):
             raise ScriptFault("exclude_from_weight_decay is not taken over: leave it out")
         known = inspect.signature(cls.__init__).parameters
-        named = {**dict(zip([*known][1:], arguments, strict=False)), **named}
+        named = dict(zip([*known][1:], arguments, strict=False)) | named
         named |= _changed(thing) | self._learnt(thing)
         if isinstance(thing, keras.layers.Embedding):
             named.pop("weights", None)  # the file of weights has them

@@ -168,7 +168,7 @@ def _instances(features: Sequence[TableColumn], picture: PictureColumn | None) -
         is_whole = all(c.name in present for c in own if "is_required" in c.arguments)
         images = picture.instance(row) if picture else {}
         if is_whole and images is not None:
-            instances.append({**images, **present})
+            instances.append(images | present)
         if len(instances) == NUM_INSTANCES:
             break
     return instances

@@ -73,7 +73,7 @@ class EvalStep:
         metrics = label.measure(predictions, labels, label.in_training)
         own = self._objective.evaluated(states, num_examples=len(labels))
         if self._objective.is_own:
-            return {**metrics, **own}
+            return metrics | own
         return {"loss": own["loss"], **metrics}
 
     def decide(self, weights: tf.Tensor, state: tf.Tensor, line: Line | None) -> DecisionRule:

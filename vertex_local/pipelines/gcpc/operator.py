@@ -187,7 +187,7 @@ class Operator:
             fields["gcs_output_directory"] = {"uri": info["gcsOutputDirectory"]}
         outputs = json.loads(launch.executor_input)["outputs"]
         artifacts = {
-            output: {"artifacts": [{**slot["artifacts"][0], **fields[output]}]}
+            output: {"artifacts": [slot["artifacts"][0] | fields[output]]}
             for output, slot in outputs.get("artifacts", {}).items()
             if output in fields
         }

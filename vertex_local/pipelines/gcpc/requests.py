@@ -131,7 +131,7 @@ def upload_model(launch: LauncherCall) -> GcpcRequest:
     """Return the request of ModelUploadOp."""
     spec = launch.spec()
     spec["labels"] = _labels(spec)
-    body: Json = {"model": _without_empty({**spec, **_unmanaged_container_model(launch)})}
+    body: Json = {"model": _without_empty(spec | _unmanaged_container_model(launch))}
     if launch.parent_model_name:
         body["parent_model"] = launch.parent_model_name.rsplit("@", 1)[0]
     # Features of an explanation may be empty objects, which must not be removed.

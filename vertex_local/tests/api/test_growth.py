@@ -28,7 +28,7 @@ def add_run(store, number, *, state="SUCCEEDED", spec=SPEC, **fields):
     name = f"{PARENT}/pipelineJobs/run-{number}"
     times = {"createTime": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"}
     record = {"name": name, "state": f"PIPELINE_STATE_{state}", "pipelineSpec": spec}
-    store.insert(name, {**record, **times, **fields})
+    store.insert(name, record | times | fields)
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_a_file_that_cannot_be_read_fails_no_other(service, upload, tmp_path):
 def test_what_cannot_be_predicted_is_refused(service, upload, tmp_path, *, change, code, reason):
     (tmp_path / "rows.jsonl").write_text("1\n")
     body = request(upload()["model"], tmp_path / "rows.jsonl", tmp_path / "out")
-    response = service.call("POST", "batchPredictionJobs", {**body, **change})
+    response = service.call("POST", "batchPredictionJobs", body | change)
     assert response.status_code == code
     assert reason in response.json()["error"]["message"]
     assert service.do("GET", "batchPredictionJobs") == {"batchPredictionJobs": []}

@@ -205,7 +205,7 @@ def test_versions_of_a_model_are_in_pages_newest_first(client, service):
     [version] = service.store.list_kind("versions")[-1:]
     for number in range(3, 54):
         own = {"versionId": str(number), "name": f"{name}/versions/{number}", "versionAliases": []}
-        service.store.insert(own["name"], {**version, **own})
+        service.store.insert(own["name"], version | own)
     html = text_of(client, "/models/p/l/taxi")
     numbers = re.findall(r"<h3><a [^>]*>Version (\d+)", html)
     assert numbers == [str(number) for number in range(53, 3, -1)]
@@ -233,7 +233,7 @@ def test_first_page_has_what_serves_failed_waits_and_runs_next(client, service, 
     add_schedule(service)
     add_job(service, "3")
     now = timestamp(datetime.now(UTC))
-    for run_id, facts in (("night", FACTS), ("bad", {**FACTS, **BAD})):
+    for run_id, facts in (("night", FACTS), ("bad", FACTS | BAD)):
         service.store.update(add_run(service, run_id, **facts), lambda run: run.update(endTime=now))
     failed = {"state": "JOB_STATE_FAILED", "endTime": now, "error": {"message": "a\nno disk"}}
     service.store.update(f"{PARENT}/customJobs/3", lambda job: job.update(failed))

@@ -259,7 +259,7 @@ def test_counts_may_be_strings_or_floats_and_output_only_fields_are_ignored(serv
     created: list[tuple[Any, dict[str, Any]]] = []
 
     def submit(count: Any) -> None:
-        body = {**job(pool("print('ready')"), pool("", count)), **output_only}
+        body = job(pool("print('ready')"), pool("", count)) | output_only
         created.append((count, service.do("POST", "customJobs", body)))
 
     threads = [threading.Thread(target=submit, args=(count,)) for count in counts]

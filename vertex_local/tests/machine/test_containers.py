@@ -62,7 +62,7 @@ def spec(tmp_path: Path, container_image: str) -> Callable[..., ProcessSpec]:
         )
         defaults = {"command": ["python", "-c", code], "env": {}, "cwd": None}
         log_path = tmp_path / f"{name.replace('/', '-')}.log"
-        options = {**defaults, **options}
+        options = defaults | options
         return ProcessSpec(name=name, log_path=log_path, container=container, **options)
 
     return make

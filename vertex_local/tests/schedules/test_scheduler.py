@@ -35,7 +35,7 @@ def request(**fields):
 
 
 def run_with(**fields):
-    return request(pipelineJob={**JOB, **fields})
+    return request(pipelineJob=JOB | fields)
 
 
 def commanded(*words):

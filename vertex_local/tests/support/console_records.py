@@ -225,7 +225,7 @@ def add_endpoint(service: Service, model: str) -> str:
     deployed = {"id": "11", "displayName": "taxi", "model": model, "modelVersionId": "2"}
     body = {"name": name, "displayName": "taxi-endpoint", "createTime": TIME, "labels": {"a": "b"}}
     split = {"deployedModels": [deployed], "trafficSplit": {"11": 100}}
-    service.store.insert(name, {**body, **split})
+    service.store.insert(name, body | split)
     return name
 
 
