@@ -97,7 +97,7 @@ def _described(uri: str, *, is_remote: bool, trusts_code: bool) -> str:
         raise StepError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepError(f"{path} does not describe a model: {error!r}") from error
-    return f"a {workload.name} model of this trainer"
+    return f"a model of {workload.name}, by this trainer"
 
 
 def _signature(uri: str) -> str:

@@ -58,7 +58,8 @@ function __trainyard_complete
   if set -q names[1]
     printf '%s\n' $names
   else
-    __fish_complete_path (commandline -ct)
+    set -l option (string match -r -- '^--[^=]+=' (commandline -ct))
+    printf '%s\n' "$option"(__fish_complete_path (string replace -- "$option" '' (commandline -ct)))
   end
 end
 complete -c trainyard -f -a '(__trainyard_complete)'

@@ -262,7 +262,7 @@ def _guess_words(column: TableColumn, num_rows: int) -> None:
     elif (has_many_words or (is_unique and words >= 2)) and has_letters:  # noqa: PLR2004
         column.guess(FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
     elif is_unique:
-        seen = f"another value in nearly every row, such as {example}: an identifier"
+        seen = f"another value in nearly every row, such as {example}: an identifier, or the key"
         column.guess(IGNORED, seen=seen)
     else:
         is_rare = unique > max(MOST_CODES, len(texts) / 2)

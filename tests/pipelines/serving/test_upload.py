@@ -78,7 +78,7 @@ def test_uploaded_job_model_equals_the_pipelines_version(api, job, trainyard):
     code, output, _ = trainyard("models", "upload", job_id, "--name", "mnist")
 
     assert code == 0
-    assert output.splitlines()[0].startswith("mnist@1 (default) is uploaded: a mnist model of")
+    assert output.splitlines()[0].startswith("mnist@1 (default) is uploaded: a model of mnist")
     assert "trainyard endpoints deploy mnist@1 " in output
     [version] = versions(api).values()
     assert version["containerSpec"] == serving_container(default_image())

@@ -566,7 +566,7 @@ READINGS = {
     "a dropped column": (
         {"hash": [f"{row * 7919:x}z" for row in ROWS]},
         "",
-        r'hash: left out: .*identifier; to keep it, .* as Category\("hash"\)',
+        r'hash: left out: .*identifier, or the key; to keep it, .* as Category\("hash"\)',
     ),
 }
 
