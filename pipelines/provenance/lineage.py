@@ -34,7 +34,7 @@ from trainer.workloads.declarations.names import declared_names
 
 MAX_FILES = 10
 JUDGED = ("metrics", "intervals", "slices", "champion")  # of an evaluation
-NOW, EARLIER, GONE = "as it is now", "another content of it", "no longer there"
+NOW, EARLIER, GONE = "as it is now", "another content of it", "not on this machine now"
 ELSEWHERE = "the same content, as {}"
 UNKNOWN = "unknown: its {:,} files are too many to be listed"
 
