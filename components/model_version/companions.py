@@ -108,7 +108,7 @@ def read_companion_object(model_uri: str, name: str, *fields: str) -> Json | Non
     """Return the JSON object in a file beside a model; None without such a file.
 
     Raises:
-        InputError: it is damaged or lacks one of `fields`; names the file.
+        InputError: it cannot be read, is damaged or lacks one of `fields`; names the file.
     """
     content = read_companion(model_uri, name)
     if content is None:
@@ -118,12 +118,14 @@ def read_companion_object(model_uri: str, name: str, *fields: str) -> Json | Non
 
 
 def _read_from_bucket(uri: str) -> bytes | None:
-    from google.api_core.exceptions import NotFound
+    from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.cloud import storage
 
-    blob = storage.Blob.from_string(uri, client=storage.Client())
+    blob = storage.Blob.from_uri(uri, client=storage.Client())
     try:
         content: bytes = blob.download_as_bytes()
     except NotFound:
         return None
+    except GoogleAPIError as error:
+        raise InputError(f"{uri} cannot be read: {error}") from error
     return content

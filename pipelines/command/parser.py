@@ -91,8 +91,9 @@ class ShowVersion(argparse.Action):
         lines = [
             f"{parser.prog} {_version('trainyard-pipelines')}",
             f"  Python {platform.python_version()}",
+            *packages,
         ]
-        sys.stdout.write("\n".join([*lines, *packages, ""]))
+        print("\n".join(lines))
         parser.exit()
 
 

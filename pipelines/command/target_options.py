@@ -182,7 +182,10 @@ def run_module(
     """Run a module of ours that loads a model and a user's code, in a process; return its code."""
     sys.stdout.flush()
     state_dir = arguments.state_dir.absolute()
-    buckets = {paths.LOCAL_BUCKETS: str(buckets_of(state_dir))}
-    env = {**buckets, **os.environ, STATE_DIR_VARIABLE: str(state_dir)}
+    env = {
+        paths.LOCAL_BUCKETS: str(buckets_of(state_dir)),
+        **os.environ,
+        STATE_DIR_VARIABLE: str(state_dir),
+    }
     command = ending_with_parent(module, *words)
     return subprocess.run(command, check=False, env=env, timeout=timeout_seconds).returncode

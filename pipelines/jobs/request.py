@@ -58,8 +58,8 @@ def job_request(
             "persistent_resource_id": plan.persistent_resource,
         }
     )
-    labels = present({"labels": config.labels})
-    return {**_in_camel_case({"display_name": name, "job_spec": job_spec}), **labels}
+    request = _in_camel_case({"display_name": name, "job_spec": job_spec})
+    return present({**request, "labels": config.labels})
 
 
 def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:

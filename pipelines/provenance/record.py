@@ -1,6 +1,7 @@
 """What is recorded of how a model version was made: its run, its data, its files' digests."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
@@ -24,8 +25,12 @@ from components.shared.vertex.task_details import outputs_by_task
 from pipelines.resources.kinds import RUN
 from pipelines.resources.names import version_text
 from trainer import Json, paths
+from trainer.errors import InputError
 from trainer.references import SNAPSHOT
 from trainer.runtime.machine import MACHINE_FILE
+from trainer.serving.digests import DIGESTS_FILE
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +129,7 @@ def record_of(job: Json, model_uri: str = "") -> Record:
         data=_object(examples, INPUT_FILE) or _object(model, INPUT_FILE),
         manifest=_object(examples, MANIFEST),
         statistics=statistics.get("splits", {}).get("train", {}).get("features", {}),
-        digests=read_digests(model) if model else {},
+        digests=_object(model, DIGESTS_FILE, read_digests),
         evaluation=_object(folder, name),
         machine=_object(model, MACHINE_FILE),
     )
@@ -140,6 +145,10 @@ def _lacking(record: Record) -> Iterator[str]:
         yield f"the workload's code {workload}"
 
 
-def _object(folder: str, name: str) -> Json:
-    """Return the object in a file, on this machine or in a bucket; {} without the file."""
-    return read_companion_object(folder, name) or {}
+def _object(folder: str, name: str, read: Callable[..., Any] = read_companion_object) -> Json:
+    """Return the object in a file, on this machine or in a bucket; {} without a readable one."""
+    try:
+        return read(folder, name) or {}
+    except InputError as error:
+        logger.warning("%s", error)
+        return {}

@@ -35,8 +35,7 @@ def ending_with_parent(module: str, *arguments: str) -> list[str]:
 
     Without -P a json.py in the current folder would hide Python's own.
     """
-    command = [sys.executable, "-P", "-m", __spec__.name]
-    return [*command, str(os.getpid()), module, *arguments]
+    return [sys.executable, "-P", "-m", __spec__.name, str(os.getpid()), module, *arguments]
 
 
 def end_with(parent: int) -> None:

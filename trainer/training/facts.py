@@ -47,8 +47,12 @@ def find_facts(workload: Workload, split: SplitFiles, *, compression: str) -> Wo
 def write_facts(directory: str, workload: Workload, split: SplitFiles) -> None:
     """Save the facts, the digest of their examples, and the options of the model."""
     tf.io.gfile.makedirs(directory)
-    content = {"facts": workload.facts(), "options": workload.changed_options()}
-    write_json(f"{directory}/{_FILE}", {"train": split.digest, **content})
+    content = {
+        "train": split.digest,
+        "facts": workload.facts(),
+        "options": workload.changed_options(),
+    }
+    write_json(f"{directory}/{_FILE}", content)
 
 
 def read_facts(directory: str, split: SplitFiles, *, workload: Workload) -> dict[str, Any] | None:

@@ -27,7 +27,6 @@ def model(service: Service, call: Call) -> Json:
     views = [registry.view(record, version) for version in page["rows"]]
     if asked:
         views = [models.resolve(service, f"{default['name']}@{asked}")]
-        page = {"count": 1, "page": 1, "num_pages": 1}
     versions = [_version(service, view) for view in views]
     runs = [version["run"] for version in versions if version["run"]]
     return {

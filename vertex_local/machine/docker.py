@@ -104,8 +104,8 @@ def create_network(root: str, group: Path) -> None:
     Raises:
         OSError: It cannot be created.
     """
-    network = ["--internal", *_labels(root, group), network_of(group)]
-    docker(["docker", "network", "create", *network])
+    labels = _labels(root, group)
+    docker(["docker", "network", "create", "--internal", *labels, network_of(group)])
 
 
 def killing_signal(exit_code: int) -> int:
@@ -178,8 +178,15 @@ def _labels(root: str, group: Path) -> list[str]:
 def _network_options(container: Container, group: Path) -> list[str]:
     if container.network == PRIVATE:
         name = container.host_name
-        names = ["--network-alias", name, "--hostname", name]
-        return ["--network", network_of(group), *names, *DNS_OPTIONS]
+        return [
+            "--network",
+            network_of(group),
+            "--network-alias",
+            name,
+            "--hostname",
+            name,
+            *DNS_OPTIONS,
+        ]
     options = ["--network", container.network]
     if container.published:
         inside, outside = container.published

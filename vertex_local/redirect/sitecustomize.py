@@ -81,8 +81,8 @@ def _redirect_settings(module: ModuleType) -> None:
     original = module._Config.init
 
     def init(config: Any, **options: Any) -> None:
-        ours = {"api_endpoint": URL, "api_transport": "rest", "credentials": _credentials()}
-        original(config, **{**options, **ours})
+        options |= {"api_endpoint": URL, "api_transport": "rest", "credentials": _credentials()}
+        original(config, **options)
 
     module._Config.init = init
     init(
@@ -103,8 +103,11 @@ def _redirect_client(module: ModuleType) -> None:
 
     def init(self: Any, **options: Any) -> None:
         if options.get("transport") in (None, "grpc", "rest"):
-            ours = {"credentials": _credentials(), "transport": "rest"}
-            options |= {**ours, "client_options": {"api_endpoint": URL}}
+            options |= {
+                "credentials": _credentials(),
+                "transport": "rest",
+                "client_options": {"api_endpoint": URL},
+            }
         original(self, **options)
 
     client.__init__ = init

@@ -126,8 +126,11 @@ class Words(Strings):
 
     def summary(self) -> Json:
         """Return the FEATURE of statistics.json (see statistics.states)."""
-        listed = {"top_values": self._ranked(NUM_TOP_VALUES)}
-        return {**super().summary(), **listed, "tokens": self._ranked(self.num_listed)}
+        return {
+            **super().summary(),
+            "top_values": self._ranked(NUM_TOP_VALUES),
+            "tokens": self._ranked(self.num_listed),
+        }
 
     def _values(self, texts: pa.Array) -> pa.Array:
         tokens = pc.list_flatten(split_tokens(texts))

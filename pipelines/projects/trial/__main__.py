@@ -136,6 +136,7 @@ class Trial:
         num_train = read_manifest(self._examples)["splits"]["train"]["num_examples"]
         most = min(int(kept.get("batch_size", BATCH_SIZE)), BATCH_SIZE, num_train)
         changed = {
+            **kept,
             "workload": self.reference,
             "examples_dir": str(self._examples),
             "output_dir": str(self.folder / "out"),
@@ -143,7 +144,7 @@ class Trial:
             "steps": NUM_STEPS,
             "strategy": "single",
         }
-        config = TrainConfig(**{**kept, **changed})
+        config = TrainConfig(**changed)
         folders = resolve_folders(config.output_dir, {})
         return make_job(config, parse_tf_config(None), folders, threading.Event())
 

@@ -4,11 +4,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from google.api_core.exceptions import Forbidden
+from google.cloud import storage
 
 from pipelines.provenance import source
 from pipelines.provenance.again import tasks_until
 from pipelines.provenance.lineage import GONE, _content, _has_row
-from pipelines.provenance.record import Record
+from pipelines.provenance.record import Record, record_of
 from pipelines.provenance.stages import agree, compare, data_stages, explanations, model_stages
 
 pytestmark = pytest.mark.fast
@@ -126,3 +128,13 @@ def test_commits_are_tried_by_their_distance_from_the_run(monkeypatch, tmp_path)
     assert (tried, found.is_recorded) == (["before", "after", "early"], False)
     source.find_source("docker.pkg.dev/team/trainyard:1", time=time, folder=tmp_path)
     assert len(tried) == 3, "an image with another tag names no source"
+
+
+def test_files_that_cannot_be_read_are_left_out_with_a_warning(monkeypatch, caplog):
+    def forbidden(blob):
+        raise Forbidden("no storage.objects.get access")
+
+    monkeypatch.setattr(storage, "Client", lambda: None)
+    monkeypatch.setattr(storage.Blob, "download_as_bytes", forbidden)
+    assert record_of({}, "gs://b/m").digests == {}
+    assert "gs://b/m/input.json cannot be read: 403 no storage.objects.get access" in caplog.text
