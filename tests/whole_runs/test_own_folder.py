@@ -122,7 +122,7 @@ def installed(project: Path, own: Home):
             [str(BIN / command[0]), *command[1:]],
             check=False,
             cwd=project,
-            env={**os.environ, **variables},
+            env=os.environ | variables,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_SECONDS,

@@ -203,7 +203,7 @@ def records(tmp_path_factory) -> Path:
         for row in make_rows():
             seconds = int(datetime.datetime.fromisoformat(f"{row['at']}+00:00").timestamp())
             more = {"y": int(row["y"] == "yes"), "at": seconds, "who": row["n"] // 4}
-            file.write(make_example({**row, **more}))
+            file.write(make_example(row | more))
     return path
 
 

@@ -114,7 +114,7 @@ def runs(warm_service, tmp_path):
 
 def start(runs: Runs, verdict: str, server: Hook, **parameters: str) -> dict:
     values = {"folder": str(runs.folder), "verdict": verdict, "on_failure_url": server.url}
-    job = runs.submit(nightly, parameterValues={**values, **parameters})
+    job = runs.submit(nightly, parameterValues=values | parameters)
     if verdict == "hangs":
         runs.pids()
     return job

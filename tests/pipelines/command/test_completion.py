@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         record = {**body, "name": f"{PARENT}/{name}", "createTime": "2026-11-29T10:00:00Z"}
         spec = {"root": {"dag": {"tasks": {"e": {"taskInfo": {"name": "evaluate"}}}}}}
         more = {"pipelineSpec": spec} if name.startswith("pipelineJobs") else {}
-        store.insert(record["name"], {**record, **more})
+        store.insert(record["name"], record | more)
     shutil.copytree("live", ".trainyard/vertex")
     store.close()
     return tmp_path

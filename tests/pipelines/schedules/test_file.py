@@ -119,7 +119,7 @@ def test_the_request_is_the_golden_one(write):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_mistake_is_reported_with_file_and_field_before_a_request(refused, change, message):
-    assert re.search(message, said := refused({**GOOD, **change})), said
+    assert re.search(message, said := refused(GOOD | change)), said
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def planned(write, tmp_path):
     """Return the request of a schedule, and the parameters of its runs."""
 
     def do(**values: object) -> tuple[dict, dict]:
-        file = read_schedule(write({**GOOD, **values}))
+        file = read_schedule(write(GOOD | values))
         body = plan_schedule(file, target=local_target(tmp_path)).body
         return body, parameters_of(body[REQUEST]["pipelineJob"])
 

@@ -18,4 +18,4 @@ def held_out(labels: Any, predictions: Any, **fields: Any) -> HeldOut:
         "rows": {},
         "format_instance": dict,
     }
-    return HeldOut(labels=np.asarray(labels), predictions=predictions, **{**defaults, **fields})
+    return HeldOut(labels=np.asarray(labels), predictions=predictions, **(defaults | fields))

@@ -78,6 +78,6 @@ def promoted(accuracy: float = 0.9871, **parameters: str) -> dict:
         task("start", fingerprint="sha256:" + "a" * 64),
         passed(accuracy),
         task("release-model", Output=VERSION),
-        **{**SETTINGS, **parameters},
+        **(SETTINGS | parameters),
     )
     return {**found, "name": f"projects/p/locations/l/pipelineJobs/{LONG_NAME}"}

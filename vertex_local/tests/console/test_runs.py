@@ -269,7 +269,7 @@ def test_artifacts_are_served_without_rights(client, service, some_runs):
 
 
 def test_a_bad_run_marks_the_task_that_decided_and_orders_those_not_reached(client, service):
-    name = add_run(service, "bad", **{**FACTS, **BAD})
+    name = add_run(service, "bad", **(FACTS | BAD))
     events = journal.Journal(pipelines.KIND.folder_of(service, name))
     for number, key, name in ((8, "/end", "later"), (7, "/prepare", "sooner")):
         named = {"name": key, "unique_name": name, "display_name": ""}

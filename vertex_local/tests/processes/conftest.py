@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> Callable[..., ProcessSpec]:
             "is_service": role == "ps",
             "holds_state": role != "worker",
         }
-        return ProcessSpec(name=name, **{**defaults, **options})
+        return ProcessSpec(name=name, **(defaults | options))
 
     return make
 

@@ -31,7 +31,7 @@ JOB = {"pipelineSpec": SPEC, "runtimeConfig": {"gcsOutputDirectory": "/r"}}
 def request(**fields):
     """Return the change of a schedule whose run has these fields."""
     run = {"parent": PARENT, "pipelineJob": JOB}
-    return {"createPipelineJobRequest": {**run, **fields}}
+    return {"createPipelineJobRequest": run | fields}
 
 
 def run_with(**fields):

@@ -129,7 +129,7 @@ def add_job(service: Service, job_id: str) -> str:
     (folder / "workerpool1-0.log").write_text("worker started\n")
     replica = {"state": "succeeded", "exit_code": 0, "restarts": 2, "started": TIME, "ended": TIME}
     usage = {"cpu_seconds": 7.5, "peak_memory_bytes": 512_000_000}
-    replicas = {"chief/0": {**replica, **usage}, "worker/0": {**replica, "state": "failed"}}
+    replicas = {"chief/0": replica | usage, "worker/0": {**replica, "state": "failed"}}
     state = {"state": "succeeded", "message": "", "replicas": replicas, "warnings": ["a warning"]}
     (folder / "state.json").write_text(json.dumps(state))
     output = {"outputUriPrefix": str(folder / "output")}

@@ -216,6 +216,6 @@ def upload(service, artifact_folder):
             "containerSpec": container_spec(*arguments),
         }
         request = {k: fields.pop(k) for k in ("parentModel", "modelId") if k in fields}
-        return service.do("POST", "models:upload", {**request, "model": {**model, **fields}})
+        return service.do("POST", "models:upload", {**request, "model": model | fields})
 
     return do

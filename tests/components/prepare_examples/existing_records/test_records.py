@@ -155,7 +155,7 @@ def test_files_of_splits_decide_them(tmp_path, run, names, is_folder):
     ],
 )
 def test_a_bad_record_is_quarantined_with_its_reason(tmp_path, run, bad, column, reason):
-    some, bad = records(), bad if isinstance(bad, bytes) else make_example({**GOOD, **bad})
+    some, bad = records(), bad if isinstance(bad, bytes) else make_example(GOOD | bad)
     first = write(tmp_path / "a.tfrecord", some[:40])
     second = write(tmp_path / "b.tfrecord", [*some[40:50], bad, *some[50:]])
     found = run(first, second)

@@ -257,7 +257,7 @@ def test_a_uuid_splits_rows_as_its_text(same, write, rows):
 def with_more(row: dict[str, str], at: int) -> dict[str, str]:
     """Return a row with an index and more columns, whole numbers with .0, in another order."""
     whole = {name: f"{row[name]}.0" for name in (TIME, "trip_seconds")}
-    return {"": str(at), "tolls": "x", "Extras": "", **dict(reversed({**row, **whole}.items()))}
+    return {"": str(at), "tolls": "x", "Extras": "", **dict(reversed((row | whole).items()))}
 
 
 @pytest.mark.parametrize("name", [str.upper, portal_name, lambda name: f" {name}  "])

@@ -127,7 +127,7 @@ def test_a_file_that_is_not_a_table_is_refused_by_name(tmp_path, run, trips, cha
 )
 def test_without_rows_for_each_split_the_error_says_why(run, taxi_rows, change, problem):
     with pytest.raises(DataError, match=problem):
-        run("taxi", [{**row, **change} for row in taxi_rows(60)], max_quarantine=1)
+        run("taxi", [row | change for row in taxi_rows(60)], max_quarantine=1)
 
 
 def test_too_many_bad_rows_stop_the_run_with_columns_values_and_rows(

@@ -92,7 +92,7 @@ def rows(tmp_path):
 
 def table(**changes: str) -> str:
     text = TABLE
-    for name, value in {**RIGHT, **changes}.items():
+    for name, value in (RIGHT | changes).items():
         text = text.replace(name, value)
     return text
 
