@@ -32,6 +32,7 @@ from tools.pages import (
     mentioned_commands,
     table_rows,
 )
+from vertex_local.tests.support.jobs import pool
 from vertex_local.tests.support.service import (
     PRELOAD_KFP,
     SERVER_SCRIPT,
@@ -176,14 +177,8 @@ def write_files(page: Path) -> None:
 
 
 def start_job(service, code: str) -> str:
-    container = {"imageUri": "i", "command": ["python", "-c", code]}
-    pool = {
-        "replicaCount": 1,
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": container,
-    }
     output = {"outputUriPrefix": os.path.abspath("job")}
-    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": output}
+    spec = {"workerPoolSpecs": [pool(code)], "baseOutputDirectory": output}
     body = {"displayName": "mnist-1", "jobSpec": spec}
     return service.do("POST", f"{PARENT}/customJobs", body)["name"].rpartition("/")[2]
 

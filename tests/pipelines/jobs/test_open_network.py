@@ -12,6 +12,7 @@ from components.shared.vertex.labels import RUN_LABEL
 from pipelines.cli import main
 from pipelines.places.target import DEFAULT_LOCATION, LOCAL_PROJECT
 from pipelines.runs.view import TrainingLog
+from vertex_local.tests.support.jobs import pool
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.linux("network namespaces")]
 WAIT_SECONDS = 60
@@ -57,17 +58,12 @@ def api(tmp_path, monkeypatch):
 
 def start_job(api, *, num_workers: int) -> str:
     """Return the id of a run's job."""
-    container = {"imageUri": "i", "command": ["python", "-c", "print('step 1/2 loss 1')"]}
-    pool = {
-        "replicaCount": 1,
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": container,
-    }
+    first = pool("print('step 1/2 loss 1')")
     body = {
         "displayName": "trained",
         "labels": {RUN_LABEL: f"run-{num_workers}"},
         "jobSpec": {
-            "workerPoolSpecs": [pool, {**pool, "replicaCount": num_workers}][: 1 + num_workers]
+            "workerPoolSpecs": [first, {**first, "replicaCount": num_workers}][: 1 + num_workers]
         },
     }
     return api.post(JOBS, body)["name"].rpartition("/")[2]

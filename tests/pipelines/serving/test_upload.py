@@ -21,6 +21,7 @@ from pipelines.serving.upload import upload
 from tests.support.servers.models import aliases, versions
 from trainer.errors import ConfigError
 from trainer.serving.digests import combined
+from vertex_local.tests.support.jobs import pool
 from vertex_local.tests.support.service import running_service
 
 WAIT_SECONDS = 60
@@ -39,13 +40,7 @@ def job(api, tmp_path):
     """Start a job of one replica that runs a program, wait for a state, and return its id."""
 
     def start(code=TRAIN, *, state="SUCCEEDED", name="mnist-1", output=True) -> str:
-        container = {"imageUri": "registry.example/job:1", "command": ["python", "-c", code]}
-        pool = {
-            "replicaCount": 1,
-            "machineSpec": {"machineType": "n1-standard-4"},
-            "containerSpec": container,
-        }
-        spec = {"workerPoolSpecs": [pool]}
+        spec = {"workerPoolSpecs": [pool(code)]}
         if output:
             spec["baseOutputDirectory"] = {"outputUriPrefix": str(tmp_path / name)}
         created = api.post(f"{api.parent}/customJobs", {"displayName": name, "jobSpec": spec})
@@ -241,7 +236,7 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
     upload(api, "gs://b/m/", name="m", image="r.example/i:1", is_remote=True)
     assert sent["labels"] == {}
     source = upload_module.find_source(api, job())
-    assert source.job_image == "registry.example/job:1"
+    assert source.job_image == "image"
 
 
 def test_upload_with_a_lost_response_is_made_once(tmp_path, monkeypatch, folder):
