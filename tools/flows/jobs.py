@@ -14,11 +14,13 @@ from tools.flows.calls import Calls
 from tools.flows.models import MACHINE, SERVER
 
 SCRIPT = """
-import os, pathlib, sys
+import os, sys
 print("arguments", sys.argv[1:])
-folder = pathlib.Path(os.environ.get("AIP_MODEL_DIR") or "model")
-folder.mkdir(parents=True, exist_ok=True)
-(folder / "saved_model.pb").write_text("trained")
+if folder := os.environ.get("AIP_MODEL_DIR"):  # a gs:// address
+    from google.cloud import storage
+
+    blob = storage.Blob.from_uri(folder + "saved_model.pb", storage.Client())
+    blob.upload_from_string("trained")
 """
 # As cloudml-hypertune writes it.
 TRIAL = """
