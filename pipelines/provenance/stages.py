@@ -10,7 +10,7 @@ from typing import Any
 from components.model_version.champion import FINGERPRINT
 from components.run_result.settings import parameters_of
 from components.shared.text.json_object import as_object
-from components.shared.text.value_text import cut
+from components.shared.text.value_text import cut, first_of
 from pipelines.provenance.record import Record
 from trainer import Json
 from trainer.cluster import roles
@@ -35,8 +35,7 @@ def compare(before: Json, now: Json) -> list[Stage]:
     stages = []
     for name, facts in now.items():
         found = list(differences(before[name], facts))
-        more = [f"and {len(found) - MOST} more"] * (len(found) > MOST)
-        words = "; ".join([*found[:MOST], *more]) or "the same"
+        words = first_of(found, MOST) or "the same"
         stages.append(Stage(name=name, is_same=not found, words=words))
     return stages
 
@@ -51,27 +50,32 @@ def data_stages(record: Record) -> Json:
     shards = {one["file"]: one["sha256"] for split in splits.values() for one in split["shards"]}
     return {
         RAW_FILES: {**record.files, "fingerprint": record.data.get("fingerprint")},
-        "examples": {**counts, **shards},
+        "examples": counts | shards,
         "statistics": record.statistics,
     }
 
 
 def model_stages(record: Record) -> Json:
     """Return what identifies weights, exported model and metrics, by stage."""
-    digests = {name: one for name, one in record.digests.items() if name != FINGERPRINT}
-    weights = {name: one for name, one in digests.items() if name.startswith(VARIABLES)}
-    others = {name: one for name, one in digests.items() if name not in weights}
+    digests = record.digests
+    weights = {name: digests[name] for name in digests if name.startswith(VARIABLES)}
+    others = {name: digests[name] for name in digests if name not in {FINGERPRINT, *weights}}
     metrics = record.evaluation.get("metrics", {})
     return {"weights": weights, "exported model": others, "metrics": metrics}
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ, with both values; 1 is not 1.0, NaN is NaN."""
+    """Yield where two JSON values differ, with both values; 1 is not 1.0, NaN is NaN.
+
+    Long lists are compared by their places, from 0.
+    """
+    if isinstance(before, list) and isinstance(now, list) and len(now) > MOST:
+        before, now = dict(enumerate(before)), dict(enumerate(now))
     if isinstance(before, dict) and isinstance(now, dict):
         for key in before | now:
             yield from differences(before.get(key), now.get(key), f"{name} {key}".strip())
     elif (first := _shown(before)) != (second := _shown(now)):
-        yield f"{name}: {cut(first)} before, {cut(second)} now"
+        yield f"{name}: {cut(first)} → {cut(second)}"
 
 
 def _shown(value: Any) -> str:

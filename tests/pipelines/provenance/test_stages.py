@@ -23,7 +23,7 @@ RECORD = Record(
     model_uri="/m",
     data={"fingerprint": "f", "num_files": 1, "files": [["/a.csv", 10, "x"]]},
     manifest={"splits": {"train": {"num_examples": 9, "shards": [SHARD]}}},
-    statistics={"age": {"mean": 1.0}},
+    statistics={"age": {"quantiles": [0, 1, 2.0, 3]}},
     digests={"variables/variables.index": "v", "saved_model.pb": "g"},
     evaluation=EVALUATION,
     machine=MACHINE,
@@ -43,22 +43,19 @@ def differing(**changes) -> list[str]:
         ({}, []),
         (
             {"data": {**RECORD.data, "files": [["/a.csv", 11, "y"], ["/b.csv", 1, "z"]]}},
-            [
-                'raw files: /a.csv: [10, "x"] before, [11, "y"] now;'
-                ' /b.csv: nothing before, [1, "z"] now'
-            ],
+            ['raw files: /a.csv: [10, "x"] → [11, "y"], /b.csv: nothing → [1, "z"]'],
         ),
         (
             {"manifest": {"splits": {"train": {"num_examples": 8, "shards": [SHARD]}}}},
-            ["examples: examples of train: 9 before, 8 now"],
+            ["examples: examples of train: 9 → 8"],
         ),
         (
-            {"statistics": {"age": {"mean": 1.5}}},
-            ["statistics: age mean: 1.0 before, 1.5 now"],
+            {"statistics": {"age": {"quantiles": [0, 1, 2.5, 3]}}},
+            ["statistics: age quantiles 2: 2.0 → 2.5"],
         ),
         (
             {"digests": {**RECORD.digests, "variables/variables.index": "w"}},
-            ['weights: variables/variables.index: "v" before, "w" now'],
+            ['weights: variables/variables.index: "v" → "w"'],
         ),
     ],
 )
@@ -70,8 +67,8 @@ def test_a_difference_is_explained_by_what_is_recorded():
     packages = {"numpy": "2.4.0", "keras": "3.14.0", "more": "1"}
     now = dataclasses.replace(RECORD, machine={"packages": packages, "variables": {"TF_X": "0"}})
     assert explanations(RECORD, now, is_source=True) == [
-        'packages numpy: "2.3.0" before, "2.4.0" now',
-        'variables TF_X: nothing before, "0" now',
+        'packages numpy: "2.3.0" → "2.4.0"',
+        'variables TF_X: nothing → "0"',
     ]
     unknown = dataclasses.replace(RECORD, machine={})
     assert "was not recorded" in explanations(unknown, now, is_source=True)[0]
