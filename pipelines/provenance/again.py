@@ -58,8 +58,9 @@ def execute(
     name = new_run_name(f"again-{record.summary.workload}")
     spec = tasks_until(record.job["pipelineSpec"], until)
     package, parameters = Package(source=name, text="", spec=spec), repeated_parameters(record.job)
-    root = target.pipeline_root
-    request = run_request(package, run=name, pipeline_root=root, parameters=parameters)
+    request = run_request(
+        package, run=name, pipeline_root=target.pipeline_root, parameters=parameters
+    )
     result = show_to_end(
         api,
         Submission(run=name, package=package, config=None, request=request),

@@ -1,11 +1,10 @@
 """Lineage: what a model version was made of, and which versions have learnt from a file."""
 
 import csv
-import functools
 import io
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from os.path import abspath, isfile
 from typing import Any
 
@@ -26,7 +25,7 @@ from components.shared.vertex.labels import RUN_LABEL, STATE_LABEL, label_of
 from pipelines.provenance.record import Record, record_of_version
 from pipelines.resources.endpoints import list_endpoints
 from pipelines.resources.models import all_versions, model_history
-from pipelines.resources.names import get_version, second, version_text, when
+from pipelines.resources.names import second, version_text, when
 from pipelines.resources.table import fact_lines
 from trainer import Json
 from trainer.serving.digests import file_digest
@@ -39,15 +38,11 @@ ELSEWHERE = "the same content, as {}"
 UNKNOWN = "unknown: its {:,} files are too many to be listed"
 
 
-def lineage_of(api: VertexApi, name: str) -> Json:
-    """Return the facts of the version `mnist@3` by their kind, each as far as it is known.
+def lineage_of(api: VertexApi, version: Json) -> Json:
+    """Return the facts of a version by their kind, each as far as it is known.
 
     `run` is the content of its summary.json.
-
-    Raises:
-        ResourceError: the name has no version.
     """
-    version = get_version(api, name)
     record, called = record_of_version(api, version), version_text(version)
     splits = record.manifest.get("splits", {})
     return {
@@ -71,7 +66,7 @@ def lineage_of(api: VertexApi, name: str) -> Json:
         "evaluation": {key: record.evaluation.get(key) for key in JUDGED},
         "decisions": [
             asdict(entry)
-            for entry in model_history(api, version["displayName"])
+            for entry in model_history(api, version["name"])
             if entry.version == version["versionId"]
         ],
         "endpoints": [
@@ -86,8 +81,12 @@ def lineage_of(api: VertexApi, name: str) -> Json:
 def lineage_lines(facts: Json) -> Iterator[tuple[str, list[str]]]:
     """Yield the kinds of facts that are known, each with its lines."""
     version, run, machine = facts["version"], facts["run"], facts["machine"]
-    made = f"created {second(version['created'])} UTC"
-    called = _line(version["name"], *version["aliases"], version["state"], made)
+    called = _line(
+        version["name"],
+        *version["aliases"],
+        version["state"],
+        f"created {second(version['created'])} UTC",
+    )
     yield "version", [called, version["files"]]
     by = run.get("schedule") and f"of the schedule {run['schedule']}"
     outcome = run.get("outcome") or (version["run"] and "whose record is no longer there")
@@ -146,7 +145,7 @@ def reached_by(api: VertexApi, file: str, *, key: str = "") -> Iterator[Json]:
     """
     digest = file_digest(file) if isfile(file) else ""
     name = file if "://" in file else abspath(file)
-    has_row = functools.cache(partial(_has_row, file, key))
+    has_row = cache(partial(_has_row, file, key))
     for version in all_versions(api):
         record, row = record_of_version(api, version), None
         if key and any(digest in facts for facts in record.files.values()):

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from components.errors import StepError
-from pipelines.package.image import SOURCE_ROOT, SOURCES, source_digest
+from pipelines.package.image import SOURCE_ROOT, SOURCES, source_digest, source_tag
 
 LOCK = "requirements.lock"
 MAX_COMMITS = 200  # of which each takes 0.4 s
@@ -45,7 +45,7 @@ def find_source(name: str, *, time: str, folder: Path) -> Source:
     Raises:
         StepError: its packages cannot be installed.
     """
-    this = PREFIX + source_digest(SOURCE_ROOT)
+    this = source_tag()
     if name == this:
         return Source(root=SOURCE_ROOT, python=sys.executable, words=f"{name}, this source")
     for commit in _commits(time) if name.startswith(PREFIX) else ():
@@ -57,8 +57,12 @@ def find_source(name: str, *, time: str, folder: Path) -> Source:
         if (folder / LOCK).read_bytes() == (SOURCE_ROOT / LOCK).read_bytes():
             return Source(root=folder, python=sys.executable, words=words)
         return Source(root=folder, python=_set_up(folder), words=f"{words} with its own packages")
-    words = f"{this}, this source: {name}, which made it, is no commit of this clone"
-    return Source(root=SOURCE_ROOT, python=sys.executable, words=words, is_recorded=False)
+    return Source(
+        root=SOURCE_ROOT,
+        python=sys.executable,
+        words=f"{this}, this source: {name}, which made it, is no commit of this clone",
+        is_recorded=False,
+    )
 
 
 def _commits(time: str) -> list[str]:

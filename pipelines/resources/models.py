@@ -55,9 +55,9 @@ def models_table(versions: Sequence[Json]) -> TextTable:
     return TextTable(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
 
 
-def model_history(api: VertexApi, name: str) -> list[HistoryEntry]:
+def model_history(api: VertexApi, model: str) -> list[HistoryEntry]:
     """Return when each version of a model was its default, and all decisions, newest first."""
-    versions = list_versions(api, model_name(api, name))
+    versions = list_versions(api, model)
     entries = [*history_of(versions), *decision_history(versions)]
     return sorted(entries, key=lambda entry: entry.since)[::-1]
 

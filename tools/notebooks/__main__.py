@@ -89,6 +89,7 @@ def main() -> None:
         "MPLBACKEND": "agg",
         "TF_USE_LEGACY_KERAS": "1",  # the notebooks are of TensorFlow 2.15 and older
     }
+    # The wheel, which PIP_REQUIREMENT names.
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet"], check=True)
     names = arguments.names or (SECOND if arguments.second else list(NOTEBOOKS))
     num_done = 0

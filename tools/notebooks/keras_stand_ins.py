@@ -1,6 +1,6 @@
 """Keras' data sets from the folder KERAS_STAND_INS: Keras refuses files of other content.
 
-Usage: python keras_stand_ins.py WHEEL, which becomes a wheel that brings this into a Python.
+`write_wheel` writes a wheel that brings this into a Python.
 """
 
 import os
@@ -52,7 +52,5 @@ def write_wheel(path: Path) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
-if __name__ == "__main__":
-    write_wheel(Path(sys.argv[1]))
-elif "KERAS_STAND_INS" in os.environ:
+if "KERAS_STAND_INS" in os.environ:
     sys.meta_path.insert(0, _Finder())

@@ -7,6 +7,7 @@ from components.shared.vertex.api import VertexApi
 from pipelines.command.actions import add_json, describe, print_json, print_table
 from pipelines.command.target_options import add_target, with_api
 from pipelines.errors import ResourceError
+from pipelines.resources.names import get_version
 from pipelines.resources.table import TextTable
 
 LINEAGE = """\
@@ -53,7 +54,7 @@ def _lineage(api: VertexApi, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.key:
         raise ResourceError(f"--key is of a FILE, and {what} is none")
-    facts = lineage_of(api, what)
+    facts = lineage_of(api, get_version(api, what))
     if arguments.json:
         return print_json(facts)
     print(lineage_text(facts))

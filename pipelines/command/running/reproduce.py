@@ -69,9 +69,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         raise ResourceError(f"{name} is being made again by another command")
     shutil.rmtree(target.state_dir, ignore_errors=True)
     console.print(f"{name}, made by {summary.run} on {second(summary.created)}")
-    folder = target.state_dir / "source"
     with console.status(f"looking for {record.source} among the commits"):
-        source = find_source(record.source, time=summary.created, folder=folder)
+        source = find_source(
+            record.source, time=summary.created, folder=target.state_dir / "source"
+        )
     console.print(f"source: {source.words}")
     try:
         stages, now = _repeat(record, source, target, state_dir=state_dir, console=console)

@@ -30,7 +30,7 @@ from pipelines.resources.models import (
     models_table,
     set_default_version,
 )
-from pipelines.resources.names import get_model, short_name
+from pipelines.resources.names import get_model, get_version, model_name, short_name
 from trainer.config.trust import add_trust_flags, trust_of
 
 UPLOAD = """\
@@ -166,7 +166,7 @@ def _show(api: VertexApi, arguments: argparse.Namespace) -> int:
         return print_json(version)
     from pipelines.provenance.lineage import lineage_of, lineage_text  # PyArrow
 
-    print(lineage_text(lineage_of(api, f"{version['displayName']}@{version['versionId']}")))
+    print(lineage_text(lineage_of(api, version)))
     if "@" in arguments.name:
         return 0
     print()
@@ -203,7 +203,7 @@ def _change(function: str, api: VertexApi, arguments: argparse.Namespace) -> Non
 
 
 def _history(api: VertexApi, arguments: argparse.Namespace) -> int:
-    periods = model_history(api, arguments.name)
+    periods = model_history(api, model_name(api, arguments.name))
     if arguments.json:
         return print_json([asdict(period) for period in periods])
     return print_table(history_table(periods))
@@ -213,7 +213,7 @@ def _card(api: VertexApi, arguments: argparse.Namespace) -> None:
     from pipelines.provenance.card import model_card  # these import PyArrow
     from pipelines.provenance.lineage import lineage_of
 
-    print(model_card(lineage_of(api, arguments.name)), end="")
+    print(model_card(lineage_of(api, get_version(api, arguments.name))), end="")
 
 
 def _delete(api: VertexApi, arguments: argparse.Namespace) -> None:

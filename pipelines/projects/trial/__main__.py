@@ -135,7 +135,7 @@ class Trial:
         parts = int(kept.get("micro_batches", 1))
         num_train = read_manifest(self._examples)["splits"]["train"]["num_examples"]
         most = min(int(kept.get("batch_size", BATCH_SIZE)), BATCH_SIZE, num_train)
-        changed = {
+        settings = {
             **kept,
             "workload": self.reference,
             "examples_dir": str(self._examples),
@@ -144,7 +144,7 @@ class Trial:
             "steps": NUM_STEPS,
             "strategy": "single",
         }
-        config = TrainConfig(**changed)
+        config = TrainConfig(**settings)
         folders = resolve_folders(config.output_dir, {})
         return make_job(config, parse_tf_config(None), folders, threading.Event())
 
